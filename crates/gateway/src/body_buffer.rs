@@ -19,8 +19,8 @@ const SEGMENT_EDGE_BYTES: usize = 8 << 10;
 /// Chunks of at least this size are kept without copying. A kept chunk keeps its whole read buffer alive, so shorter
 /// ones are copied. That way, a body never occupies more than four times its length.
 const MIN_ZERO_COPY_CHUNK_BYTES: usize = MAX_READ_BYTES / 4;
-/// Number of chunks that may be small. Beyond that, chunks must average [`SMALL_CHUNK_BYTES`], because the bookkeeping
-/// for smaller ones costs more memory than they hold.
+/// A body may have this many small chunks. If it has more, its chunks must be [`SMALL_CHUNK_BYTES`] long on average,
+/// because the bookkeeping for shorter ones takes more memory than their content.
 const MAX_SMALL_CHUNKS: usize = 16;
 const SMALL_CHUNK_BYTES: usize = 4 << 10;
 
@@ -28,8 +28,8 @@ const SMALL_CHUNK_BYTES: usize = 4 << 10;
 #[derive(Debug)]
 pub(crate) enum ReceivedBody {
     Whole(Bytes),
-    /// A body in which the middle of a long string is kept in chunks. For a client's body, the digest covers the
-    /// arguments received so far.
+    /// A body in which the middle of a long string is kept in chunks. For a body from a client, also contains the
+    /// digest of the arguments as far as it was computed while they arrived.
     Segmented(Box<SegmentedText>, Option<Arc<StreamingDigest>>),
 }
 
@@ -66,8 +66,8 @@ impl ReceivedBody {
         }
     }
 
-    /// Returns the body, without the middle of the long string if it is segmented. All members and short strings are
-    /// included.
+    /// Returns the body. If it is segmented, the middle of its long string is left out; all members and short strings
+    /// are included.
     pub fn outline(&self) -> &[u8] {
         match self {
             Self::Whole(bytes) => bytes,

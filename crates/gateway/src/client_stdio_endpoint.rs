@@ -106,8 +106,8 @@ impl Gateway {
     }
 }
 
-/// Reads the next line; `None` at the end of the input. A line that is too long is cut to one byte more than the limit,
-/// so that it is still refused.
+/// Reads the next line; `None` at the end of the input. A line of more than `max` bytes is truncated to `max + 1`
+/// bytes, so that the caller still refuses it as too long.
 async fn read_line(input: &mut (impl AsyncBufReadExt + Unpin), max: usize) -> std::io::Result<Option<Vec<u8>>> {
     let mut line = Vec::new();
     let read = (&mut *input).take(max as u64 + 1).read_until(b'\n', &mut line).await?;
@@ -131,7 +131,7 @@ async fn discard_line(input: &mut (impl AsyncBufReadExt + Unpin)) -> std::io::Re
     }
 }
 
-/// Waits until the input ends. If more input arrives instead, never returns.
+/// Waits until the client closes the input. Never returns if the client sends more input first.
 async fn wait_for_end(input: &mut (impl AsyncBufReadExt + Unpin)) {
     if input.fill_buf().await.is_ok_and(|bytes| !bytes.is_empty()) {
         std::future::pending().await

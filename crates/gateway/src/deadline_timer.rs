@@ -57,7 +57,7 @@ impl DeadlineTimer {
     }
 }
 
-/// Future that hyper awaits for a deadline on the shared timer.
+/// A sleep for hyper that ends at a deadline of the shared timer.
 struct DeadlineSleep(Arc<DeadlineTimer>, Instant);
 
 impl Future for DeadlineSleep {

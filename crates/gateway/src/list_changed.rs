@@ -50,7 +50,7 @@ impl ListChangedSet {
         }
     }
 
-    /// Returns whether the set contains the list that a notification method is about.
+    /// Returns whether the set contains the list whose changes `method` announces.
     pub fn contains(self, method: &Method<'_>) -> bool {
         self.methods().any(|own| own == *method)
     }

@@ -8,7 +8,8 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 
-/// A remainder up to this length is copied after the head, which costs less than another segment.
+/// If the part after the head is shorter than this, it is copied into the same segment, which costs less than a second
+/// segment.
 const MAX_COPIED_BYTES: usize = 16 << 10;
 /// Maximum frame size. Frames that have been sent are freed while the rest is still waiting.
 const MAX_FRAME_BYTES: usize = 256 << 10;

@@ -71,8 +71,8 @@ impl ActiveGrant {
         Err(ProtocolError::new(StatusCode::METHOD_NOT_ALLOWED, code::INVALID_REQUEST, &message))
     }
 
-    /// Checks the revision of an open session. After an error the client starts a new session, and the reply to its
-    /// handshake explains the reason.
+    /// Checks the revision of an open session. The error has the status "not found", which makes the client start a new
+    /// session; the reply to its handshake then explains the reason.
     ///
     /// # Errors
     /// The grant now requires a newer revision.

@@ -184,8 +184,8 @@ impl RequestContext {
         }
     }
 
-    /// Finds a tool in a listing. If the gateway must send `Mcp-Param-*` headers, a tool for which they are invalid is
-    /// not found.
+    /// Finds a tool in a listing. If the gateway must send `Mcp-Param-*` headers, returns `None` for a tool whose
+    /// header definitions are invalid.
     pub fn find_tool<'o>(&self, listing: Option<&'o ToolListing>, name: &str) -> Option<&'o UpstreamTool> {
         let is_stateless = self.generation() == ProtocolGeneration::Stateless
             || self.translation() == ProtocolTranslation::ToStateless;

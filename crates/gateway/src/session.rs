@@ -1,5 +1,5 @@
-//! A stateful client's session. It authorizes nothing: every request carries its token, and sessions that belong to
-//! another grant are not found.
+//! A stateful client's session. It authorizes nothing: every request must carry the grant's token, and sessions that
+//! belong to another grant are not found.
 
 mod cancellable_requests;
 mod client_handshake_profile;
@@ -51,7 +51,7 @@ pub(crate) use self::session_registry::SessionRegistry;
 /// Number of random bytes in a session id, which is written as hexadecimal digits.
 const SESSION_ID_BYTES: usize = 32;
 
-/// The result of a handshake, together with the session's running requests and streams.
+/// A session: the result of its handshake, and its running requests and streams.
 #[derive(Debug)]
 pub(crate) struct Session {
     id: Arc<str>,
@@ -62,7 +62,7 @@ pub(crate) struct Session {
     limit_key: IdDigest,
     /// The minimum log level requested from the upstream.
     upstream_log_level: Mutex<Option<Box<str>>>,
-    /// Cloned by [`SessionUseGuard`]s, which keep a session without a client alive.
+    /// Each [`SessionUseGuard`] holds a clone, and the session does not expire as idle while there are any.
     use_count: Arc<()>,
     grant: GrantId,
     /// The server; `None` for the aggregate endpoint.
@@ -75,8 +75,8 @@ pub(crate) struct Session {
     client_capabilities: ClientCapabilities,
     /// The upstream's `initialize` or `server/discover` result.
     pub server_info: Bytes,
-    /// The lists for which `listChanged` was advertised to the client; `None` for a restored session that has not yet
-    /// asked the server.
+    /// The lists for which `listChanged` was advertised to the client; `None` for a restored session until the server
+    /// has been asked again.
     list_changed: Mutex<Option<ListChangedSet>>,
     pub accepts_log_messages: bool,
     /// Client properties sent with each request to a stateless upstream.

@@ -1,4 +1,4 @@
-//! The gateway's limits and timeouts. Everything that could grow has a limit, and each default has a reason.
+//! The gateway's limits and timeouts, with their defaults. Everything that could grow without bound has a limit.
 
 use std::ffi::OsString;
 use std::time::Duration;
@@ -20,7 +20,8 @@ pub struct GatewaySettings {
     pub reply_limits: JsonLimits,
     /// Maximum number of open client connections.
     pub max_connections: usize,
-    /// Maximum number of concurrent requests per grant, and of open streams: a runaway agent must not starve others.
+    /// Maximum number of concurrent requests per grant, and also of open streams per grant: a runaway agent must not
+    /// starve others.
     pub in_flight_per_grant: usize,
     /// Maximum number of concurrent requests per server: a server that hangs must not block the others.
     pub in_flight_per_server: usize,
@@ -41,7 +42,8 @@ pub struct GatewaySettings {
     pub connect_timeout: Duration,
     /// How long a whole call may take. Claude Code waits 300 s without progress.
     pub call_timeout: Duration,
-    /// How long a client may take to answer a server's request during a call. A person may have to think.
+    /// How long a client may take to answer a server's request during a call. The answer may have to come from a
+    /// person.
     pub client_input_timeout: Duration,
     /// Interval between keep-alive comments on an event stream. Some proxies close idle connections after 30 s.
     pub keep_alive_interval: Duration,

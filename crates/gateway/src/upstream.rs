@@ -321,9 +321,9 @@ impl Upstream {
         self.stateless_support.store(if is_supported { 1 } else { 2 }, Ordering::Relaxed);
     }
 
-    /// Returns the revisions available to clients of a generation. Both generations are always available, because the
-    /// gateway translates. The stateful revisions are those listed by the server, or all if it lists none. For
-    /// stateless clients of a stateless server, the server's own list applies.
+    /// Returns the revisions available to clients of a generation. Clients of both generations can use every server,
+    /// because the gateway translates between the generations. The stateful revisions are those listed by the server,
+    /// or all if it lists none. For stateless clients of a stateless server, the server's own list applies.
     pub(crate) fn supported_revisions(&self, generation: ProtocolGeneration) -> Vec<Revision> {
         let named = self.supported_revisions.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if generation == ProtocolGeneration::Stateless && named.contains(&Revision::R2026_07_28) {

@@ -29,13 +29,14 @@ pub struct WorkerRoundRobin {
 #[derive(Debug)]
 struct WorkerThread {
     runtime: Handle,
-    /// Dropped to end the thread.
+    /// Dropping this sender ends the thread.
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 thread_local! {
-    /// Index of the worker; 0 on all other threads. It only selects among equivalent shards.
+    /// Index of the worker that the thread belongs to; 0 on all other threads. It only selects one of several
+    /// equivalent shards, such as connection pools.
     static WORKER_INDEX: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -48,7 +49,7 @@ impl WorkerThreads {
         (0..count).map(WorkerThread::start).collect::<io::Result<_>>().map(Self)
     }
 
-    /// Returns the round-robin assignment for a gateway served by these threads.
+    /// Returns an object that assigns the connections of a gateway to these threads in turn.
     pub fn round_robin(&self) -> WorkerRoundRobin {
         let runtimes = self.0.iter().map(|worker| worker.runtime.clone()).collect();
         WorkerRoundRobin { runtimes, next: AtomicUsize::new(0) }

@@ -1,8 +1,8 @@
 //! Mutants: deliberate bugs that show that the tests can fail.
 //!
-//! Each mutant is a branch in the code under test, `if mutant!("name")`. A build with `--cfg gatelodge_mutants` contains
-//! all of them, and the environment variable `GATELODGE_MUTANT` selects the one that is active. So one build serves for
-//! all mutants, and `checks/mutants.py` runs the tests once for each.
+//! Each mutant is a branch in the code under test, `if mutant!("name")`. A build with `--cfg gatelodge_mutants`
+//! contains all of them, and the environment variable `GATELODGE_MUTANT` selects the one that is active. One build is
+//! therefore enough for all mutants, and `checks/mutants.py` runs the tests once for each.
 //!
 //! In every other build [`mutant!`] is the constant `false`. The compiler still checks the types of the branch, so that a
 //! renamed function does not leave a stale mutant, but neither its code nor its name is in the program;

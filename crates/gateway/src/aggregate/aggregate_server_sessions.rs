@@ -66,7 +66,8 @@ pub(super) async fn ensure_open(
     Ok(part)
 }
 
-/// Returns the open server sessions. Removes expired sessions, which frees their slots.
+/// Returns the open server sessions. Expired sessions are removed first, so that they no longer count towards the
+/// grant's session limit.
 pub(super) fn open_sessions(gw: &Gateway, session: &Session) -> Vec<(ServerName, Arc<Session>)> {
     session.server_sessions.sweep(|part| gw.sessions.contains(part.id()));
     session.server_sessions.all()
@@ -188,7 +189,7 @@ pub(super) async fn deliver_one_way(gw: &Gateway, aggregate: &AggregateRequest, 
     deliveries.join_all().await;
 }
 
-/// Server name, session and message text.
+/// A message to deliver: the server's name, the client's session with that server, and the message text.
 type ClientMessageDelivery = (String, Arc<Session>, String);
 
 fn notification_deliveries(

@@ -23,8 +23,8 @@ const MAX_QUEUED_MESSAGES: usize = 16;
 /// How long to wait for a response after the fan-out deadline has passed.
 const LATE_RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Runs `work` for each server in parallel. Work that misses the deadline continues in the background; its result is
-/// replaced by a `Weak` that can be upgraded while the work is still running.
+/// Runs `work` for each server in parallel. Work that misses the deadline continues in the background. In that case a
+/// `Weak` is returned instead of the result; it can be upgraded until the work is done.
 pub(super) async fn fan_out<T, W>(
     gw: &Arc<Gateway>,
     aggregate: &AggregateRequest,

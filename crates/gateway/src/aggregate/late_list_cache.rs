@@ -44,7 +44,7 @@ impl LateListKey {
 /// State of a list request that has missed the deadline at least once.
 #[derive(Debug, Default)]
 struct LateListEntry {
-    /// Can be upgraded while the request is still running.
+    /// Refers to the running request; can be upgraded until the request is done.
     in_progress: Weak<()>,
     list: Option<LateList>,
 }
@@ -89,8 +89,8 @@ impl LateListCache {
         self.lock().get(key).is_some_and(|entry| entry.in_progress.strong_count() > 0)
     }
 
-    /// Records that the request missed the deadline, and returns the cached response, if any. `asking` can be upgraded
-    /// while the request is still running.
+    /// Records that the request missed the deadline, and returns the cached response, if any. `asking` refers to the
+    /// running request and can be upgraded until the request is done.
     pub(super) fn mark_late(
         &self,
         key: &LateListKey,

@@ -23,7 +23,8 @@ use crate::session::{ClientInfo, Session, SessionParams};
 use crate::upstream::UpstreamSessionLink;
 
 const GATEWAY_SERVER_INFO: &str = concat!(r#"{"name":"gatelodge","version":""#, env!("CARGO_PKG_VERSION"), r#""}"#);
-/// Capabilities that the gateway always has: it notifies clients when a policy or the set of servers changes.
+/// The gateway's own capabilities. It announces list changes itself, because a change of a policy or of the set of
+/// servers also changes the lists.
 const GATEWAY_CAPABILITIES: &str =
     r#"{"tools":{"listChanged":true},"prompts":{"listChanged":true},"resources":{"listChanged":true}}"#;
 /// Capabilities assumed for a server that has not responded yet.
@@ -167,15 +168,16 @@ async fn discover_server(
     }
 }
 
-/// Merged server information as JSON. `instructions` is either a complete member, including its key, or empty.
+/// Merged server information as JSON. `instructions` contains a comma followed by the `instructions` member, or is
+/// empty if no server has instructions.
 struct MergedServerInfo {
     capabilities: String,
     instructions: String,
 }
 
 impl MergedServerInfo {
-    /// Merges the information of all servers. The returned flag says whether a server's protocol generation differs
-    /// from the client's.
+    /// Merges the information of all servers. The flag in each response says whether the server's protocol generation
+    /// differs from the client's.
     fn of(responses: impl Iterator<Item = (RequestContext, Option<(Bytes, bool)>)>) -> Self {
         let (mut capabilities, mut instructions) = (vec![GATEWAY_CAPABILITIES.to_owned()], Vec::new());
         for (ctx, responses) in responses {

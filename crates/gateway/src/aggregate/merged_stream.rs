@@ -26,7 +26,8 @@ use crate::request_context::RequestContext;
 use crate::session::{STANDALONE_STREAM, Session, SseEventId};
 use crate::stream_revalidation::StreamRevalidation;
 
-/// If a server session is opened later than this after the stream, its server was down and its lists may have changed.
+/// Server sessions are normally opened within this time after the stream. If a session is opened later, its server was
+/// down before, and its lists may have changed.
 const STARTUP_GRACE_PERIOD: Duration = Duration::from_secs(2);
 
 /// Resumes a stream that the client lost: a response stream or the standalone stream.
@@ -80,7 +81,7 @@ pub(crate) async fn open_stream(
     reply::event_stream_response(receiver)
 }
 
-/// Acquires a slot for one more of the grant's streams, and records the request.
+/// Acquires one of the grant's stream slots, and records the request.
 async fn acquire_stream_slot(gw: &Gateway, aggregate: &AggregateRequest) -> Result<InFlightGuard, Refusal> {
     let mut recorder = CallRecorder::for_aggregate(aggregate, gw.new_call_id(), gw.clock.now());
     recorder.set_method("GET");
@@ -188,7 +189,7 @@ async fn notify_list_changes(
 #[derive(Default)]
 struct StandaloneStreamRelays {
     tasks: HashMap<ServerName, StandaloneStreamRelay>,
-    /// Whether the client resumed the stream, so that each server's stream continues after its last event.
+    /// Whether the client resumed its stream. If so, the stream of each server is also resumed after its last event.
     resumes: bool,
 }
 

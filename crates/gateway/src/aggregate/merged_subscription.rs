@@ -124,7 +124,7 @@ pub(super) async fn handle_aggregate_listen(
     }
 }
 
-/// Returns the request's targets that belong to none of the grant's servers.
+/// Returns the resources and tasks in the request that belong to none of the grant's servers.
 fn unknown_targets(aggregate: &AggregateRequest, request: &ClientRequest<'_>) -> Vec<UnroutableSubscriptionTarget> {
     request.unknown_targets(|server| aggregate.find_context(server).is_some())
 }
@@ -162,8 +162,8 @@ fn server_subscriptions(
     aggregate.contexts.iter().filter_map(subscription).collect()
 }
 
-/// Returns the subscribed resources per server. When they change, or a task no longer exists, the stream ends so that
-/// the client subscribes again and gets a new acknowledgement.
+/// Returns the URIs of the subscribed resources by server. If they change, the stream ends, so that the client
+/// subscribes again and gets a new acknowledgement.
 fn subscribed_uris(subscriptions: &[ServerSubscription]) -> Vec<(ServerName, Vec<String>)> {
     let named = subscriptions
         .iter()
@@ -198,7 +198,8 @@ fn spawn_listeners(
     events
 }
 
-/// Runs the stream until it has to end. Returns the error response if a server rejects a task before the stream starts.
+/// Runs the stream until the client disconnects, loses access or has to subscribe again, or the gateway stops. Returns
+/// the error response if a server does not know a task that the client named and the stream has not started yet.
 async fn run_stream(
     gw: &Arc<Gateway>,
     aggregate: &AggregateRequest,

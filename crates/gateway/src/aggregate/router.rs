@@ -82,7 +82,7 @@ pub(crate) async fn end_session(gw: &Gateway, aggregate: &AggregateRequest) {
     aggregate_server_sessions::end_session(gw, aggregate).await;
 }
 
-/// Reads the subject of a request, which may be a task.
+/// Reads the subject of a request. If the request is about a task, the subject is that task.
 fn parse_server_subject<'r>(
     request: &'r ClientRequest<'_>,
     generation: ProtocolGeneration,

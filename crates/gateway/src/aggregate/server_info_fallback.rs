@@ -19,7 +19,8 @@ pub(crate) struct ServerInfoFallback {
 
 #[derive(Debug)]
 struct CachedServerInfo {
-    /// Identity of the upstream: the entry is invalid once the server is reconfigured.
+    /// The upstream that sent the information. A reconfigured server has a new `Upstream`, for which the entry is not
+    /// valid.
     upstream: Weak<Upstream>,
     server_info: Bytes,
     is_stateless: bool,

@@ -10,8 +10,8 @@ use tracing::warn;
 use crate::Gateway;
 use crate::request_context::RequestContext;
 
-/// Longest name that is safe with known clients: Claude Code allows 64 characters including `mcp__`, its name for the
-/// gateway, and `__`, which leaves 48 for a gateway called `gatelodge`. Cursor allows 60 in total.
+/// Longest name that is safe with known clients. Claude Code allows 64 characters for `mcp__`, its own name for the
+/// gateway, `__` and the tool's name, which leaves 48 if the gateway is called `gatelodge`. Cursor allows 60 in total.
 const MAX_TOOL_NAME_CHARS: usize = 48;
 /// Maximum number of names to remember; beyond that, no more warnings are logged.
 const MAX_WARNED_NAMES: usize = 10_000;

@@ -1,4 +1,5 @@
-//! The endpoint `/mcp`, which applies the HTTP rules of `/mcp/<server>` to all servers of a grant at once.
+//! The aggregate endpoint `/mcp`, which serves all servers of a grant. It follows the same HTTP rules as
+//! `/mcp/<server>`.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! The endpoints `/mcp/<server>` and `/mcp`: checks the headers and body of a request and passes it to its handler, for
-//! all revisions.
+//! The endpoints `/mcp/<server>` and `/mcp`, for all protocol revisions. Checks the headers and body of a request and
+//! passes the request to its handler.
 
 use std::sync::Arc;
 
@@ -134,7 +134,7 @@ async fn post(gw: &Arc<Gateway>, ctx: RequestContext, headers: HeaderMap, incomi
     run_request(gw, InboundClientMessage { endpoint: RequestEndpoint::Server(ctx), headers, body }).await
 }
 
-/// A completely received message and its endpoint.
+/// A client message whose body has been received, with its HTTP headers and its endpoint.
 pub(crate) struct InboundClientMessage {
     pub(super) endpoint: RequestEndpoint,
     pub(super) headers: HeaderMap,
@@ -408,7 +408,8 @@ async fn detect_stateful_client(
     Ok(ClientProtocol::Stateful(Some(session)))
 }
 
-/// Returns the session that the headers name, for any HTTP method, if its revision matches.
+/// Returns the session named in the headers of a request with any HTTP method. If the headers also name a revision, it
+/// must be the session's.
 pub(super) async fn require_session(
     gw: &Gateway,
     scope: SessionLookupScope<'_>,

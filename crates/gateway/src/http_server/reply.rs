@@ -144,7 +144,8 @@ pub(crate) fn refusal_reply(
     (StatusCode::OK, text)
 }
 
-/// Builds the reply for a target that does not exist for this client, and names it as the client did.
+/// Builds the reply to a request whose target does not exist or is hidden from this client. The reply uses the name
+/// that the client used.
 pub(crate) fn not_found_reply(
     generation: ProtocolGeneration,
     subject: &RequestSubject<'_>,
@@ -171,12 +172,14 @@ pub(crate) fn not_found_reply(
     error_response(Some(id), code, &what, None)
 }
 
-/// Returns the same message whether a tool is hidden, not listed or not offered, so that nothing leaks.
+/// Returns the message for an unknown tool. It does not reveal whether the policy hides the tool, or the server does
+/// not list it.
 fn unknown_tool_message(name: &str) -> String {
     format!("Unknown tool: {name} (not available to this grant)")
 }
 
-/// Builds the same reply whether a task belongs to another grant or a hidden tool, or does not exist.
+/// Builds the reply for an unknown task. It does not reveal whether the task does not exist, belongs to another grant,
+/// or was created by a hidden tool.
 pub(crate) fn unknown_task_reply(id: &RequestId<'_>, task: &str) -> String {
     error_response(Some(id), code::INVALID_PARAMS, &format!("Unknown task: {}", quote_excerpt(task)), None)
 }

@@ -34,7 +34,7 @@ pub(crate) struct Responder {
     in_flight_guard: Option<InFlightGuard>,
     /// Receives a copy of the reply for tracing.
     captured_reply: Option<CapturedReply>,
-    /// Prefixes names on the aggregate endpoint.
+    /// Adds the server's prefix to names if the request came through the aggregate endpoint.
     name_prefixer: Option<Box<NamePrefixer>>,
     /// Registrations that let the client cancel the request (usually one), and the signal that fires when it does.
     registration: Option<RequestRegistration>,
@@ -59,13 +59,13 @@ enum ResponseSink {
     MessageQueue(mpsc::Sender<Bytes>, ClientSessionCell),
 }
 
-/// Holds the session of a client that can have only one.
+/// Holds the session of a client that can have only one session.
 pub(crate) type ClientSessionCell = Arc<Mutex<Option<Arc<Session>>>>;
 
 #[derive(Debug)]
 struct HttpResponseSink {
-    /// Taken when the response headers are sent. The connection's task holds the receiver; if it is closed, the client
-    /// has disconnected.
+    /// Passes the response to the connection's task; `None` once the response headers have been sent. If the receiver
+    /// is closed, the client has disconnected.
     response_sender: Option<oneshot::Sender<Response<ReplyBody>>>,
     events: ResponseEventSink,
     session_header: Option<HeaderValue>,
@@ -180,7 +180,8 @@ impl Responder {
         self.name_prefixer.is_some()
     }
 
-    /// Returns the subject with the names that the client uses.
+    /// Returns the subject under the name that the client uses, which has the server's prefix on the aggregate
+    /// endpoint.
     pub fn with_client_names<'f>(&self, subject: &RequestSubject<'f>) -> RequestSubject<'f> {
         match &self.name_prefixer {
             Some(prefixer) => subject.with_server_prefix(prefixer.server.as_str()),
@@ -214,8 +215,8 @@ impl Responder {
         self.captured_reply = captured;
     }
 
-    /// Announces the client's session in a response that has not started yet. Returns whether the client can use the
-    /// session over another connection.
+    /// Makes `session` the client's session. Over HTTP the id is sent in the response headers, so the response must not
+    /// have started yet. Returns whether the client can use the session over another connection.
     pub fn set_session(&mut self, session: &Arc<Session>) -> bool {
         match &mut self.sink {
             ResponseSink::Http(http_sink) => {

@@ -18,7 +18,8 @@ pub(super) struct ResumableStream {
 }
 
 impl ResumableStream {
-    /// Starts a stream on a connection whose queue is empty.
+    /// Starts a stream on a new connection. Its queue `events` must be empty, so that there is room for the priming
+    /// event.
     pub fn begin(session: &Arc<Session>, events: mpsc::Sender<Bytes>) -> Self {
         let stream = session.replay_buffers().begin_stream(events.clone());
         // Older clients treat an event without data as a broken message.

@@ -1,5 +1,5 @@
-//! HTTP+SSE, the transport of 2024-11-05: a GET opens an event stream, whose first event contains the URL for the
-//! client's messages. The connection is the session: each ends with the other.
+//! HTTP+SSE, the transport of revision 2024-11-05: a GET opens an event stream, whose first event contains the URL for
+//! the client's messages. The connection is the session: when one ends, so does the other.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -139,7 +139,7 @@ async fn serve_connection(
     end_session(gw, ctx, slot).await;
 }
 
-/// Relays messages as events until the connection has to end.
+/// Relays messages as events until the client disconnects, the grant loses access, or the gateway stops.
 async fn relay_messages(
     gw: &Gateway,
     ctx: &RequestContext,

@@ -236,7 +236,7 @@ async fn run_pipeline(
     }
 }
 
-/// Mutant of [`run_pipeline`] for mutation tests: sends a call although its limits refuse it.
+/// Mutant of [`run_pipeline`] for mutation tests: sends a call even though it exceeds its limits.
 async fn send_refused(
     gw: &Gateway,
     ctx: &RequestContext,
@@ -260,8 +260,8 @@ async fn send_refused(
     let _ = rounds.run(None, recorder.call_id(), responder).await;
 }
 
-/// Returns a context with the session of the suspended call that the request resumes, and takes over its in-flight
-/// guard.
+/// Finds the suspended call that the request resumes, and returns a context with that call's session. The call's
+/// in-flight guard moves to the responder.
 fn find_suspended_context(
     gw: &Gateway,
     ctx: &RequestContext,
@@ -324,8 +324,8 @@ fn request_state(ctx: &RequestContext, request: &ClientRequest<'_>) -> Option<St
     Some(request.params()?.get("requestState")?.as_str().unwrap_or_default().into_owned())
 }
 
-/// Reserves the charges for a call. Limits do not stop a grant in observe mode, and a resumed call was charged when it
-/// started.
+/// Reserves the charges for a call. In observe mode, a call that exceeds its limits is recorded but not refused. A
+/// resumed call is not charged again.
 async fn reserve_charges(
     gw: &Gateway,
     ctx: &RequestContext,
@@ -343,7 +343,8 @@ async fn reserve_charges(
     }
 }
 
-/// Stores the consequences of a response before the client sees it: task ownership and resource subscriptions.
+/// Stores the task ownership or resource subscription that results from a response, before the client sees the
+/// response.
 async fn record_side_effects(
     gw: &Gateway,
     ctx: &RequestContext,

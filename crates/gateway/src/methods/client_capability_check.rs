@@ -56,8 +56,8 @@ pub(super) fn missing_capability_refusal(required: &str) -> Refusal {
     Refusal::Protocol(ProtocolError::new(StatusCode::OK, code::METHOD_NOT_FOUND, &what))
 }
 
-/// Checks that a response contains no task or input request for which the client has not declared support. A task that
-/// the client could not follow is cancelled.
+/// Checks that a response contains no task or input request for which the client has not declared support. If the
+/// response creates a task that the client does not support, the task is cancelled.
 ///
 /// # Errors
 /// The response contains such a task or input request.
@@ -133,7 +133,7 @@ fn find_task_in_reply(
     generations.into_iter().find_map(|generation| Some((generation, find_created_task(result, generation)?)))
 }
 
-/// Part of an error message that says what the server did.
+/// Says what the server did wrong, in the error message about an undeclared capability.
 pub(super) const MISSING_CAPABILITY_ACTION: &str = "asked the client for input that it has not declared";
 
 /// Returns a capability that the input requests in a result or task require but the client lacks.
@@ -145,10 +145,10 @@ pub(super) fn missing_capability(ctx: &RequestContext, json: JsonValue<'_>) -> O
     })
 }
 
-/// Finds words that occur in responses creating a task or asking for input.
+/// Finds `taskId` and `input_required`. A response that contains neither creates no task and asks for no input.
 static TASK_OR_INPUT_FINDER: LazyLock<JsonWordFinder> =
     LazyLock::new(|| JsonWordFinder::new(&["taskId", "input_required"]));
-/// Finds the word that occurs in responses asking for input.
+/// Finds `input_required`. A response that does not contain it asks for no input.
 pub(super) static INPUT_FINDER: LazyLock<JsonWordFinder> = LazyLock::new(|| JsonWordFinder::new(&["input_required"]));
 
 /// Searches JSON messages for words, which may be written with escapes.

@@ -1,5 +1,5 @@
-//! Client input across protocol generations: passes server requests to the client in the response to the client's own
-//! request, or during the call.
+//! Passes input requests of a server to a client of another protocol generation. A stateless client receives them in
+//! the response to its own request, a stateful client during the call.
 
 use std::sync::Arc;
 
@@ -191,8 +191,8 @@ pub(super) async fn are_input_requests_allowed(gw: &Gateway, ctx: &RequestContex
     true
 }
 
-/// Sends the client's input responses upstream and returns the exchange to continue with. If responses are missing,
-/// returns a reply that asks for them again.
+/// Sends the client's input responses upstream, and returns the upstream response that the call continues to read. If
+/// input responses are missing, returns a reply that asks the client for them again.
 pub(crate) async fn deliver_responses(
     gw: &Gateway,
     ctx: &RequestContext,
@@ -236,7 +236,7 @@ pub(crate) async fn deliver_responses(
 /// Returns the result of a stateless upstream that asks a stateful client for input, or `None` for any other response.
 ///
 /// # Errors
-/// The result names no input and has no state: repeating the request would only repeat the call.
+/// The result contains neither input requests nor a request state, so repeating the request would only repeat the call.
 pub(crate) fn required_input(
     ctx: &RequestContext,
     message: &ReceivedBody,
@@ -260,8 +260,8 @@ pub(crate) fn required_input(
     Ok(Some(ctx.upstream.secret_redactor().redact_json(document.text().to_owned())))
 }
 
-/// Turns a stateful upstream's error "URL elicitation required" into the result that asks a stateless client to visit
-/// the pages. Returns `None` for any other response, or if the policy does not allow it.
+/// Turns a stateful upstream's error "URL elicitation required" into a result that asks a stateless client to open the
+/// URLs. Returns `None` for any other response, or if the policy does not allow elicitation.
 ///
 /// # Errors
 /// The client has not declared the capability for URL elicitation.

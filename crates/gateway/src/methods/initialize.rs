@@ -63,7 +63,8 @@ pub(crate) async fn handle_initialize(
     }
 }
 
-/// Acquires a slot for one more of the grant's sessions, and makes room for its process.
+/// Acquires one of the grant's session slots. If all process slots of the server are taken, first tries to stop a
+/// process to make room for the new session.
 pub(crate) async fn reserve_session_slot(
     gw: &Gateway,
     ctx: &RequestContext,
@@ -146,7 +147,7 @@ fn is_handshake_rejected(exchanged: &Result<(Bytes, UpstreamResponse), UpstreamS
     }
 }
 
-/// Opens a session in the gateway for a stateless upstream.
+/// Opens a session with a stateful client of a stateless upstream. The session exists only in the gateway.
 async fn open_local_session(
     gw: &Gateway,
     ctx: &RequestContext,
@@ -208,9 +209,10 @@ pub(crate) fn has_tasks(result: &[u8]) -> bool {
     str::from_utf8(result).is_ok_and(|result| gatelodge_mcp::has_task_capability(result, ProtocolGeneration::Stateful))
 }
 
-/// Repeats the handshake with an upstream that has lost the session. Concurrent calls share one attempt: it is made
-/// only if there has been no other attempt since the failed message was sent. Calls are not repeated. If the upstream
-/// negotiates another revision, the session ends and the client has to start again.
+/// Repeats the handshake with an upstream that has lost the session. Concurrent calls share one attempt:
+/// `handshake_attempts` is the number of attempts when the failed message was sent, and if there has been another
+/// attempt since, none is made. Calls are not repeated. If the upstream negotiates another revision, the session ends
+/// and the client has to start again.
 pub(crate) async fn reopen_session(gw: &Gateway, ctx: &RequestContext, handshake_attempts: Option<u64>) {
     let Some(session) = ctx.upstream_session() else { return };
     let opening = async {
@@ -256,7 +258,7 @@ async fn redo_handshake(gw: &Gateway, ctx: &RequestContext, session: &Session) {
     }
 }
 
-/// Reopens a session that was restored after a restart, whose process or connection has ended, or that belongs to a
+/// Reopens a session if it was restored after a restart, if its process or connection has ended, or if it belongs to a
 /// previous configuration.
 pub(crate) async fn reopen_if_closed(gw: &Gateway, ctx: &RequestContext) {
     let Some(session) = ctx.upstream_session() else { return };
@@ -392,7 +394,7 @@ async fn end_upstream_session(gw: &Gateway, upstream: &Upstream, link: UpstreamS
 }
 
 impl Gateway {
-    /// Acquires a slot for one more of a grant's sessions. At the limit, idle sessions are ended first.
+    /// Acquires one of the grant's session slots. If none is free, ends idle sessions and tries again.
     pub(crate) async fn acquire_session_permit(&self, grant: &ActiveGrant) -> Option<OwnedSemaphorePermit> {
         let take = || Arc::clone(&grant.sessions).try_acquire_owned().ok().filter(|_| self.sessions.has_capacity());
         if let Some(session_permit) = take() {

@@ -190,7 +190,7 @@ pub(crate) async fn pinned_tools(gw: &Gateway, ctx: &RequestContext) -> Vec<Stri
     listed.map(|tool| tool.text.clone()).collect()
 }
 
-/// Fetches all pages of a list. `build_page_request` builds the request for the page at a cursor.
+/// Fetches all pages of a list. `build_page_request` builds the request for the page that a cursor refers to.
 pub(crate) async fn fetch_list(
     gw: &Gateway,
     ctx: &RequestContext,

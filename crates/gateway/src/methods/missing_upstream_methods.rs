@@ -13,8 +13,8 @@ use crate::pipeline::{CallRecorder, Refusal};
 use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::session::Session;
 
-/// Replies to methods that the upstream's protocol generation lacks. Returns the recorder and the responder for all
-/// other methods.
+/// Replies to a request whose method the upstream's protocol generation lacks. For any other method, returns the
+/// recorder and the responder, so that the caller can handle the request.
 pub(crate) async fn reply_if_untranslatable(
     gw: &Gateway,
     ctx: &RequestContext,

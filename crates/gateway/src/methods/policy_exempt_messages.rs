@@ -106,7 +106,7 @@ async fn exchange_for_client(
     }
 }
 
-/// Sends a request under an id that the gateway assigned, and returns the response as the upstream wrote it.
+/// Sends a request with an id assigned by the gateway, and returns the upstream's response unchanged.
 pub(crate) async fn exchange_with_upstream(
     gw: &Gateway,
     ctx: &RequestContext,

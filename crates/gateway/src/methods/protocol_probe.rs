@@ -114,7 +114,8 @@ pub(crate) enum DiscoverResult {
     NotStateless,
 }
 
-/// Sends `server/discover`. If the server reports an unsupported revision but lists ours, the request is repeated once.
+/// Sends `server/discover`. If the server rejects the gateway's revision but lists it as supported, the request is
+/// repeated once.
 pub(crate) async fn request_discover(gw: &Gateway, ctx: &RequestContext) -> Result<DiscoverResult, UpstreamSendError> {
     let timeout = gw.settings.connect_timeout * 2;
     let asking = tokio::time::timeout(timeout, request_discover_untimed(gw, ctx));
@@ -190,7 +191,7 @@ fn parse_discover_result(gw: &Gateway, ctx: &RequestContext, message: Option<Byt
     }
 }
 
-/// Returns those revisions in a list that the gateway recognizes.
+/// Returns the revisions from a JSON list, without those that the gateway does not know.
 fn parse_revisions(list: Option<JsonValue<'_>>) -> Vec<Revision> {
     let list = list.filter(|list| list.kind() == JsonKind::Array);
     list.iter().flat_map(|list| list.elements()).filter_map(|own| own.as_str()?.parse().ok()).collect()

@@ -295,7 +295,7 @@ fn authorize_server_request(
     Ok(())
 }
 
-/// Evaluates the policy for a subject that no client requested, and returns the rule that allows it.
+/// Evaluates the policy for a server request or for updates of a resource, and returns the rule that allows it.
 fn evaluate_policy(
     gw: &Gateway,
     ctx: &RequestContext,

@@ -1,6 +1,6 @@
-//! Pool of sessions with stateful upstreams, for stateless clients. There is one shared session per grant and declared
-//! client capabilities, so that a server asks no client for more than it declared. Additional exclusive sessions are
-//! opened where a server request could not otherwise be attributed to a call.
+//! Pool of sessions with stateful upstreams, for stateless clients. There is one shared session for each combination of
+//! grant and declared client capabilities, so that a server asks a client only for what the client has declared.
+//! Additional exclusive sessions are opened where a server request could not otherwise be attributed to a call.
 
 mod session_pool_group;
 
@@ -240,7 +240,7 @@ fn initialize_request(capabilities: &str, info: Option<JsonValue<'_>>) -> Bytes 
 }
 
 impl RequestContext {
-    /// Returns a stateless client's context with another upstream session.
+    /// Returns a copy of a stateless client's context that uses `upstream_session`.
     pub fn with_upstream_session(
         &self,
         upstream_session: Arc<Session>,

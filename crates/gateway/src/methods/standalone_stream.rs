@@ -87,7 +87,7 @@ pub(crate) async fn open_stream(
     reply::event_stream_response(receiver)
 }
 
-/// Acquires a slot for one more of the grant's streams, and records the request.
+/// Acquires one of the grant's stream slots, and records the request.
 pub(crate) async fn acquire_stream_slot(gw: &Gateway, ctx: &RequestContext) -> Result<InFlightGuard, Refusal> {
     let mut recorder = CallRecorder::for_request(ctx, gw.new_call_id(), gw.clock.now());
     recorder.set_method("GET");
@@ -337,7 +337,8 @@ fn handshake_attempts(ctx: &RequestContext) -> Option<u64> {
     ctx.upstream_session().map(|session| session.handshake_attempts())
 }
 
-/// Stores the id of the last event received from the upstream's stream, for one handshake attempt.
+/// Stores the id of the last event received from the upstream's stream. `attempt` is the handshake attempt after which
+/// the stream was opened.
 fn set_last_event_id(ctx: &RequestContext, last: Option<HeaderValue>, attempt: Option<u64>) {
     if let Some((session, attempt)) = ctx.upstream_session().zip(attempt) {
         session.set_last_event_id(last, attempt);

@@ -342,9 +342,9 @@ impl SubscriptionListener {
         Self { ctx: ctx.clone(), uris, advertised_lists, has_pending_list_change: false }
     }
 
-    /// Adopts a changed configuration and notifies the client. Returns `false` if the stream has to end: once the
-    /// server has been replaced, or a different set of the requested resources is allowed, the client has to subscribe
-    /// again to get a new acknowledgement.
+    /// Adopts a changed configuration and notifies the client. Returns `false` if the stream must end, because the
+    /// client has lost access or has to subscribe again. The client has to subscribe again to get a new acknowledgement
+    /// if the server has been replaced or the policy now allows a different set of the requested resources.
     async fn revalidate(&mut self, gw: &Gateway, request: &ClientRequest<'_>, responder: &mut Responder) -> bool {
         let next = match gw.revalidate(&self.ctx) {
             StreamRevalidation::Unchanged => return true,

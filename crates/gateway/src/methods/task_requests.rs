@@ -1,5 +1,5 @@
 //! Task requests. Knowing a task's id is not enough: a task is visible only to the grant whose call created it, and
-//! only as the active policy's rule for the called tool allows. Other tasks look as if they did not exist.
+//! only if the active policy's rule for the called tool allows it. All other tasks appear not to exist.
 
 mod task_ownership;
 mod tasks_list;

@@ -37,7 +37,7 @@ pub(crate) struct CallRecorder {
 }
 
 impl CallRecorder {
-    /// Starts a record with the client and its request.
+    /// Starts the record of a client's request.
     pub fn start(ctx: &RequestContext, request: &ClientRequest<'_>, call: CallId, at: Timestamp) -> Self {
         let mut recorder = Self::for_request(ctx, call, at);
         recorder.set_request(request);
@@ -45,7 +45,7 @@ impl CallRecorder {
         recorder
     }
 
-    /// Starts a record with the client and the server, without a request.
+    /// Starts a record that contains the client and the server but no request.
     pub fn for_request(ctx: &RequestContext, call: CallId, at: Timestamp) -> Self {
         let mut recorder = Self::for_client(&ctx.grant, &ctx.client_address, &ctx.client_protocol, call, at);
         recorder.record.server = Some(ctx.upstream.name().clone());
@@ -156,7 +156,8 @@ impl CallRecorder {
         self.record.message = Some(message.into());
     }
 
-    /// Returns the intent row, which is written before anything is sent. Rows written later set their own kind.
+    /// Returns the intent row, which is written before anything is sent. The kind of the record is set again for each
+    /// later row.
     pub fn intent_row(&mut self) -> &CallRecord {
         if !mutant!("intent-kind-not-set") {
             self.record.kind = RecordKind::Intent;
@@ -296,7 +297,8 @@ fn log_row(record: &CallRecord) {
     }
 }
 
-/// Describes a refusal for the log. Upstream failures are not worded as denials; their details are only in the row.
+/// Describes a refusal for the log. An upstream failure is not called a denial, and its details appear only in the call
+/// record.
 fn refusal_description(code: &str, rule: Option<&str>) -> String {
     match (code, rule) {
         ("upstream_unreachable", _) => "not sent: the server cannot be reached".to_owned(),

@@ -86,9 +86,11 @@ fn is_id_of_call(id: &RequestId<'_>, call: CallId) -> bool {
 /// Outcome of an exchange with an upstream.
 #[derive(Debug)]
 pub(crate) enum ForwardOutcome {
-    /// A response and the positions of its parts. If it equals the previous response, it still has that response's id.
+    /// A response and the positions of its parts. If the upstream sent the previous response again, this is the stored
+    /// copy of it, with the id of the earlier request.
     Response(ReceivedBody, ServerResponseOffsets),
-    /// The upstream asks for client input, and the client protocol carries such requests in the response.
+    /// The upstream asks for client input, and the client's protocol requires the gateway to pass these requests on in
+    /// its response.
     ServerRequests(Vec<Bytes>),
     /// The client no longer wants a response.
     Cancelled,
@@ -503,7 +505,7 @@ fn to_stateful_response(reply: &ServerResponse<'_>, id: &RequestId<'_>) -> Strin
 }
 
 /// Removes `"resultType":"complete"`, which the stateful protocol does not have. Returns `None` if the result does not
-/// contain it. Other values of `resultType` carry information of their own and stay.
+/// contain it. Other values of `resultType` are kept, because they carry information.
 pub(crate) fn without_result_type(result: &str) -> Option<String> {
     memmem::find(result.as_bytes(), b"resultType")?;
     let limits = JsonLimits { max_bytes: result.len(), ..JsonLimits::REPLY };

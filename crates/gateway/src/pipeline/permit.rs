@@ -32,8 +32,8 @@ impl Permit {
         is_policy_exempt(method).then(|| Self::new(outgoing))
     }
 
-    /// Creates a permit for a list request; all lists are filtered. `tasks/list` is not part of the policy language,
-    /// because it lists no capabilities; its result is reduced to the grant's own tasks.
+    /// Creates a permit for a list request, whose response is always filtered. Policies have no rules for `tasks/list`,
+    /// because it does not list capabilities; its response is reduced to the grant's own tasks.
     pub fn for_list(method: &Method<'_>, outgoing: UpstreamRequest) -> Option<Self> {
         match method {
             Method::TasksList => Some(Self::new(outgoing)),

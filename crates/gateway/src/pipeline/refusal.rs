@@ -36,7 +36,8 @@ pub(crate) enum Refusal {
     Handshake(UpstreamSendError),
     /// A request without side effects got no usable response.
     NoResponse(UpstreamSendError),
-    /// A call got no usable response. If it was sent, it may have run. A call whose client disconnected was not sent.
+    /// A call got no usable response. If it was sent, it may have been executed. It was not sent if the error is
+    /// `ClientGone`.
     Upstream(UpstreamSendError),
 }
 
@@ -109,7 +110,8 @@ impl Refusal {
         }
     }
 
-    /// Returns the message for the client, prefixed with its origin.
+    /// Returns the message for the client, with a prefix that says where the refusal comes from: the policy, the
+    /// gateway or the upstream.
     pub fn client_text(&self, call: &str) -> String {
         let origin = match self {
             Self::Denied(_) | Self::Exhausted { .. } | Self::ApprovalUnavailable(_) => "POLICY DENIED",

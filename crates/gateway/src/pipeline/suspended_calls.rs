@@ -33,7 +33,7 @@ const PROTECTED_FRACTION: u32 = 10;
 /// Prefix of the request states that the gateway issues. A stateless upstream's own state never passes through this
 /// module.
 const REQUEST_STATE_PREFIX: &str = "gl-";
-/// `_meta` key under which a stateful server may choose the key of an input request to stateless clients.
+/// `_meta` key with which a stateful server may choose the key that its request gets in `inputRequests`.
 const INPUT_KEY_META_KEY: &str = "gatelodge/inputKey";
 /// Maximum length of an input request key that the server chooses.
 const MAX_INPUT_KEY_BYTES: usize = 64;
@@ -107,7 +107,8 @@ pub(crate) struct SuspendedCallBinding {
 }
 
 impl SuspendedCallBinding {
-    /// Computes the binding without the id and the input responses, so that a repeated request has the same binding.
+    /// Computes the binding from the grant, the server and the request. The request's id and input responses are left
+    /// out, so that the repeated request has the same binding.
     pub fn of(ctx: &RequestContext, request: &ClientRequest<'_>, subject: &RequestSubject<'_>) -> Self {
         let mut hash = Sha256::new();
         let arguments = subject.arguments().map(|arguments| arguments.raw()).unwrap_or_default();
@@ -150,8 +151,8 @@ impl SuspendedCalls {
         Some(SuspendedCallContext { session, exclusive_session, in_flight: suspended.in_flight.take() })
     }
 
-    /// Removes the oldest call that matches `is_one`, once its protection has expired. `time` is the lifetime of
-    /// suspended calls.
+    /// Removes and returns the oldest call for which `is_one` returns true and whose protection from eviction has
+    /// expired. `time` is the lifetime of suspended calls.
     pub fn take_evictable(&self, time: Duration, is_one: impl Fn(&SuspendedCall) -> bool) -> Option<SuspendedCall> {
         let mut calls = self.lock();
         let evict_before = Instant::now() + (time - time / PROTECTED_FRACTION);

@@ -18,7 +18,7 @@ pub(super) fn handshake_capabilities(handshake: &[u8]) -> ClientCapabilities {
 pub(crate) struct ClientHandshakeProfile {
     capabilities: String,
     client_info: Option<String>,
-    /// Set by `logging/setLevel`.
+    /// The log level that the client set with `logging/setLevel`.
     pub(super) log_level: Mutex<Option<String>>,
 }
 

@@ -13,13 +13,14 @@ const BROADCAST_QUEUE_LENGTH: usize = 64;
 /// The listeners of one upstream session, and the state of its stream.
 #[derive(Debug)]
 pub(crate) struct NotificationHub {
-    /// Created for the first listener: a channel allocates its whole queue, and most sessions have no listener.
+    /// Channel to the listeners. It is created for the first one, because a channel allocates its whole queue and most
+    /// sessions have no listener.
     messages: OnceLock<broadcast::Sender<Bytes>>,
     state: Mutex<NotificationHubState>,
-    /// Set by the task that follows the upstream's stream; new listeners wait for it.
+    /// State of the upstream's stream, set by the task that follows the stream. New listeners wait until it is known.
     stream_state: watch::Sender<StandaloneStreamState>,
-    /// Notified when a listener waits for the stream. A follower that is pausing between attempts then opens the
-    /// stream.
+    /// Notified when a listener is waiting for the stream. If the task that follows the stream is pausing between
+    /// attempts, it then opens the stream.
     wanted: Notify,
     upstream_subscriptions: Mutex<HashMap<String, Arc<tokio::sync::Mutex<UpstreamSubscription>>>>,
 }

@@ -26,7 +26,7 @@ const MAX_SESSION_REPLAY_BYTES: usize = 4 << 20;
 const MAX_ENDED_STREAMS: usize = 32;
 /// How long ended streams are kept. Clients reconnect within seconds.
 const ENDED_STREAM_RETENTION: Duration = Duration::from_secs(300);
-/// Unit of the budget shared by all sessions.
+/// Number of bytes that one permit of the budget shared by all sessions stands for.
 const REPLAY_BUDGET_UNIT_BYTES: usize = 1 << 10;
 /// Reconnection delay suggested to clients.
 const CLIENT_RETRY_DELAY: Duration = Duration::from_secs(1);

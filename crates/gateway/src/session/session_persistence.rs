@@ -30,7 +30,8 @@ const MAX_CONCURRENT_LOOKUPS: usize = 4;
 const MAX_MISSING_SESSIONS: usize = 4_096;
 /// Log levels longer than this are not stored. The protocol's level names have at most nine bytes.
 const MAX_LOG_LEVEL_BYTES: usize = 64;
-/// Sessions used within this time are stored as recently used. It is longer than the interval between two writes.
+/// A session used within this time is marked in the store as used now. The time is longer than the interval between two
+/// writes.
 const RECENT_USE_WINDOW: Duration = Duration::from_secs(120);
 
 /// The session store, with a cache of ids that are not in it.

@@ -32,7 +32,7 @@ pub(crate) enum AttributeValue {
     Number(u64),
 }
 
-/// A span. It is complete when it is queued for export.
+/// A span. All its values are set before it is queued for export.
 #[derive(Debug)]
 pub(crate) struct Span {
     pub context: TraceParent,

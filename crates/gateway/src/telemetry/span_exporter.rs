@@ -1,4 +1,4 @@
-//! The task that exports spans. Its only connection to calls is the queue.
+//! The task that exports spans. Calls pass spans to it only through a queue.
 
 use bytes::Bytes;
 use gatelodge_mutants::mutant;
@@ -20,7 +20,7 @@ const MAX_COLLECTOR_RESPONSE_BYTES: usize = 64 << 10;
 
 pub(super) struct SpanExporter {
     config: OtlpTraceConfig,
-    /// Filled by calls, and closed when the gateway is dropped, which ends the task.
+    /// The queue to which calls add spans. It is closed when the gateway is dropped, and the task then ends.
     items: mpsc::Receiver<ExportItem>,
     connection_pool: HttpConnectionPool,
     lost_spans: Counter,

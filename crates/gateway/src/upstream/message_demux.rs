@@ -17,7 +17,7 @@ use super::ToolRegistry;
 const MESSAGE_QUEUE_LENGTH: usize = 256;
 /// Maximum number of messages kept for a receiver that has not been registered yet.
 const MAX_UNCLAIMED_MESSAGES: usize = 64;
-/// Unit of the budget for queued messages.
+/// Number of bytes that one permit of the budget for queued messages stands for.
 const QUEUE_BUDGET_UNIT_BYTES: usize = 1 << 10;
 /// Maximum number of abandoned calls remembered until the server answers them.
 const MAX_ABANDONED_CALLS: usize = 64;
@@ -292,8 +292,8 @@ fn find_replied_call(message: &[u8]) -> Option<String> {
     RequestId::read(id.value)?.as_str().map(str::to_owned)
 }
 
-/// Returns whether an error says that a message could not be parsed. Other errors without an id may refer to a
-/// notification, but these cannot: the gateway sends no unparsable notifications.
+/// Returns whether an error says that a message could not be parsed. Unlike other errors without an id, it cannot refer
+/// to a notification, because the gateway sends no unparsable notifications.
 fn is_message_error(reply: &ServerResponse<'_>) -> bool {
     let codes = [code::PARSE_ERROR, code::INVALID_REQUEST];
     reply.error().is_some_and(|error| codes.iter().any(|code| error.code == code.to_string()))

@@ -125,8 +125,8 @@ fn json_string_ranges(text: &str) -> Vec<(usize, usize)> {
     strings
 }
 
-/// Returns the secret verbatim, JSON-escaped, percent-encoded, in hexadecimal, and in Base64 at each of the three
-/// offsets.
+/// Returns the secret verbatim, JSON-escaped, percent-encoded, in hexadecimal and in Base64. The Base64 form depends on
+/// where the secret starts in the encoded data, so each of the three possible alignments is included.
 fn encoded_forms(secret: &str) -> Vec<Vec<u8>> {
     let mut json = String::new();
     quote_into(secret, &mut json);

@@ -78,7 +78,8 @@ pub(crate) struct ServerProcess {
     stdin_lines: mpsc::Sender<Bytes>,
     demux: Arc<MessageDemux>,
     stderr_tail: Arc<StderrTail>,
-    /// The server's redactor. Its address identifies the server's configuration.
+    /// The server's redactor. A reconfigured server has a new one, so comparing the pointers shows whether the process
+    /// belongs to the current configuration.
     redactor: Arc<SecretRedactor>,
 }
 

@@ -88,7 +88,8 @@ impl ListResponseBaseline {
         is_same_buffer(&self.text, other) || self.spans.is_same_except_id(&self.text, other)
     }
 
-    /// Returns whether a chunk at offset `at` of another response equals this response with the id `id`.
+    /// Returns whether `piece`, a chunk of another response at offset `at`, equals the same part of this response after
+    /// its id is replaced with `id`.
     pub fn matches_at(&self, at: usize, piece: &[u8], id: &RequestId<'_>) -> bool {
         let mut from = 0;
         self.with_id(id).into_iter().all(|part| {
@@ -99,13 +100,13 @@ impl ListResponseBaseline {
         })
     }
 
-    /// Returns the response with another id, in three parts.
+    /// Returns the response with its id replaced with `id`, as three slices, so that the text is not copied.
     pub fn with_id<'t>(&'t self, id: &'t RequestId<'_>) -> [&'t [u8]; 3] {
         let [before, after] = self.spans.split_at_id(&self.text);
         [before, id.raw().as_bytes(), after]
     }
 
-    /// Returns whether an unparsed response has the id `id` and otherwise equals this one.
+    /// Returns whether an unparsed response has the id `id` and is identical to this one apart from the id.
     pub fn is_same_with_id(&self, id: &RequestId<'_>, other: &Bytes) -> bool {
         let is_under_id = self.spans.id_bytes(other) == Some(id.raw().as_bytes());
         let is_taken_anyway = mutant!("list-matched-under-any-id") && id.as_str().is_some();
@@ -129,7 +130,7 @@ pub(crate) struct UpstreamTool {
     /// Arguments that are also sent as `Mcp-Param-*` headers.
     pub param_headers: Result<ParamHeaderMapping, HeaderAnnotationError>,
     definition: Box<str>,
-    /// Compiled on first use; `None` if the schema is invalid.
+    /// The input schema, compiled on first use; `None` if it is invalid.
     schema: OnceLock<Option<InputSchema>>,
 }
 

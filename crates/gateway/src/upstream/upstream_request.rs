@@ -135,7 +135,8 @@ impl UpstreamSessionLink {
         matches!(self, Self::Http(own) if own.id.is_none())
     }
 
-    /// Returns the link to keep after a handshake.
+    /// Returns the link that a session keeps after a handshake. Over HTTP, it contains the URL even if the server
+    /// assigned no session id.
     pub fn after_handshake(self, upstream: &Upstream) -> Self {
         match (self, &upstream.config().transport) {
             (Self::NoSession, UpstreamTransport::Http(http)) => Self::http(None, &http.url),
@@ -280,7 +281,8 @@ impl UpstreamRequest {
         Self { call: Some(call), ..Self::notification(body) }
     }
 
-    /// Adds a span. The body refers to it if the client's message referred to a span.
+    /// Adds the gateway's span. If the client's message contained a trace context, the body must already contain the
+    /// context of this span in its place.
     pub fn with_span(self, span: Option<UpstreamSpanContext>) -> Self {
         Self { span: span.map(Box::new), ..self }
     }

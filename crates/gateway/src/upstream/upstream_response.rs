@@ -73,8 +73,8 @@ impl UpstreamResponse {
         }
     }
 
-    /// Returns whether the response equals an earlier one, but with the id `id`. An equal response is consumed. One
-    /// that differs, or is not a single message of known length, can still be read.
+    /// Returns whether the response has the id `id` and is identical to an earlier one apart from the id. If so, it is
+    /// consumed. A response that differs, or is not a single message of known length, can still be read.
     pub async fn matches_previous(
         &mut self,
         previous: &ListResponseBaseline,

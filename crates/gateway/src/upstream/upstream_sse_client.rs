@@ -32,7 +32,8 @@ pub(crate) struct UpstreamSseConnection {
     post_target: Arc<SsePostTarget>,
     demux: Arc<MessageDemux>,
     notifications: mpsc::Sender<Bytes>,
-    /// The server's redactor. Its address identifies the server's configuration.
+    /// The server's redactor. A reconfigured server has a new one, so comparing the pointers shows whether the
+    /// connection belongs to the current configuration.
     redactor: Arc<SecretRedactor>,
 }
 
@@ -152,7 +153,7 @@ impl Drop for UpstreamSseConnection {
 #[derive(Debug)]
 pub(super) struct PendingPost {
     task: JoinHandle<Result<(), UpstreamSendError>>,
-    /// Dropped when the caller stops waiting, which the task notices.
+    /// Dropped when the caller stops waiting. The task then waits only a little longer for the response to the POST.
     _waiter: oneshot::Sender<()>,
 }
 

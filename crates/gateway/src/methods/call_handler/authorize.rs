@@ -29,7 +29,8 @@ pub(super) fn hidden_reason(
     }
 }
 
-/// Returns the reason if the call is certain to be denied, without asking the server. Reserves no charges.
+/// Returns the reason for the denial if it is already certain that the policy denies the call. Does not ask the server
+/// and reserves no charges.
 pub(super) fn early_denial(
     ctx: &RequestContext,
     subject: &RequestSubject<'_>,
@@ -61,8 +62,8 @@ fn evaluate_as_pinned(ctx: &RequestContext, subject: &RequestSubject<'_>, record
     }
 }
 
-/// Returns the tool listing for a tool call. A tool that the policy hides whatever the listing says is refused without
-/// asking the server.
+/// Returns the tool listing for a tool call, fetching it if necessary. If the policy hides the tool regardless of the
+/// listing, the call is refused without asking the server.
 pub(super) async fn load_tool_listing(
     gw: &Gateway,
     ctx: &RequestContext,

@@ -38,7 +38,7 @@ pub(super) struct CallRounds<'a> {
     pub deadline_timer: Option<Arc<DeadlineTimer>>,
 }
 
-/// One round of a call.
+/// How a round of a call starts: with a new request to the upstream, or by resuming an earlier one.
 enum CallRound {
     /// Sends the request with this id.
     Send(CallId, Permit),

@@ -1,5 +1,5 @@
-//! Sessions that share a pool key. Where all messages share a connection, a server request does not say which call it
-//! belongs to, so a call during which the server may ask for input gets an exclusive session.
+//! Sessions that share a pool key. If several calls share a connection, a server request on it does not say which call
+//! it belongs to. A call during which the server may ask for input therefore gets an exclusive session.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

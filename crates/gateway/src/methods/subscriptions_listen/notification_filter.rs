@@ -20,8 +20,8 @@ pub(crate) struct NotificationFilter {
     pub lists: ListChangedSet,
     pub uris: Vec<String>,
     tasks: Vec<String>,
-    /// Members defined by extensions, which the gateway does not know. Their notifications have method names of their
-    /// own.
+    /// Members of a listen request that are defined by extensions and not known to the gateway. The methods of their
+    /// notifications are not known to it either.
     extension_keys: Vec<String>,
     wants_log: bool,
 }

@@ -212,8 +212,9 @@ impl Gateway {
         }
     }
 
-    /// Follows a session's upstream stream as long as the session has listeners. Resumes after the last event if it
-    /// takes over from another task; events that arrive while there are no listeners are not needed.
+    /// Follows a session's upstream stream as long as the session has listeners. If `resumes` is true, the task takes
+    /// over from another one and resumes after the last event. Otherwise there were no listeners before, so earlier
+    /// events are not needed.
     fn spawn_hub_follower(&self, ctx: RequestContext, resumes: bool) {
         let Some(gw) = self.arc_self() else { return };
         let task = Arc::clone(&gw);

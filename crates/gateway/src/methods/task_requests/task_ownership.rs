@@ -22,8 +22,8 @@ use crate::pipeline::{ProgressRelay, Refusal, RequestSubject};
 use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::upstream::UpstreamSessionLink;
 
-/// Limits on how long ownership is stored. Within them, it is stored as long as the server keeps the task. Some servers
-/// keep tasks longer than announced, and some forever.
+/// Minimum and maximum time for which ownership is stored. Between these limits, it is stored for as long as the server
+/// says that it keeps the task. Some servers keep tasks longer than announced, and some forever.
 const MIN_OWNERSHIP_TTL: Duration = Duration::from_secs(24 * 3_600);
 const MAX_OWNERSHIP_TTL: Duration = Duration::from_secs(30 * 24 * 3_600);
 
@@ -128,8 +128,8 @@ pub(super) async fn is_unowned_and_observed(gw: &Gateway, ctx: &RequestContext, 
     Ok(ctx.server_access.mode == EnforcementMode::Observe && gw.find_task_row(ctx, id).await?.is_none())
 }
 
-/// Returns the method that created the task if a server request is about one of the client's tasks, because that
-/// method's rule then applies. Returns `None` for any other request.
+/// If a server request is about a task that the client runs, returns the method with which the server requested the
+/// task: the policy's rule for that method also applies to this request. Returns `None` for any other request.
 pub(crate) fn client_task_method(
     gw: &Gateway,
     ctx: &RequestContext,

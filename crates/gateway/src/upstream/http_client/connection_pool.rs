@@ -1,6 +1,6 @@
 //! Pool of HTTP connections by origin.
 //!
-//! Most requests find an idle connection. Reusing one costs a map look-up and no task.
+//! Most requests find an idle connection. Reusing it takes one map look-up and starts no task.
 
 use std::error::Error;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};

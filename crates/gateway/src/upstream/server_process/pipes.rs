@@ -12,7 +12,8 @@ use super::stderr_tail::StderrTail;
 use crate::upstream::SecretRedactor;
 use crate::upstream::message_demux::MessageDemux;
 
-/// Returns a message as a line. Line breaks occur only between JSON tokens, where a space is equivalent.
+/// Returns a message as a single line. Line breaks in JSON occur only between tokens, so they can be replaced by
+/// spaces.
 pub(crate) fn to_line(text: &Bytes) -> Bytes {
     let mut line = BytesMut::with_capacity(text.len() + 1);
     line.extend(text.iter().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte }));

@@ -1,4 +1,5 @@
-//! Cache of `tools/list` replies made from one listing: the same listing and the same policy always give the same list.
+//! Cache of the `tools/list` replies built from one tool listing. For the same listing and the same policy, the reply
+//! is always the same.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -50,7 +51,7 @@ pub(crate) struct CachedToolList {
 }
 
 impl CachedToolList {
-    /// Creates a reply from its parts before and after the id.
+    /// Creates a cached reply from the text before and after its id, which differs for each request.
     pub fn new(before: String, after: String, secrets: &SecretRedactor) -> Self {
         Self { before: secrets.redact_json(before).into(), after: secrets.redact(after.into()) }
     }
