@@ -8,7 +8,7 @@
 use std::time::{Duration, Instant};
 
 use gatelodge_catalogue::{
-    IndexMetadata, IndexQuery, PackageFacts, PackageIndex, PackageRegistry, ParameterFacts, ToolFacts, ToolHints,
+    IndexMetadata, IndexQuery, IndexedToolParameter, PackageFacts, PackageIndex, PackageRegistry, ToolFacts, ToolHints,
     ToolSpec, classify,
 };
 use gatelodge_catalogue::{RiskLevel, RiskSignalKind, ServerContext};
@@ -120,7 +120,7 @@ fn made_up(servers: usize, tools: usize) -> Result<Vec<u8>, Box<dyn std::error::
 fn tool(name: &str, server: &ServerContext, dice: &mut Dice) -> ToolFacts {
     let known = classify(&ToolSpec::from_name(name), server);
     let parameters = (0..dice.below(6))
-        .map(|_| ParameterFacts {
+        .map(|_| IndexedToolParameter {
             name: format!("{}{}", dice.pick(TAKES), if dice.below(4) == 0 { "_of_it" } else { "" }),
             kind: dice.pick(&["string", "string", "integer", "boolean", "array"]).to_owned(),
             required: dice.below(2) == 0,

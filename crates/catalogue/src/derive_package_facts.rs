@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 use crate::classify::{RiskLevel, classify};
 use crate::extracted_tool::ExtractedTool;
-use crate::package_index::{PackageFacts, PackageRegistry, ParameterFacts, ToolFacts, ToolHints};
+use crate::package_index::{IndexedToolParameter, PackageFacts, PackageRegistry, ToolFacts, ToolHints};
 use crate::server_context::ServerContext;
 use crate::tool_spec::ToolSpec;
 
@@ -94,14 +94,14 @@ fn derive_tool_facts(found: &ExtractedTool, server: &ServerContext) -> Option<To
     })
 }
 
-fn parameter_facts(schema: &Json) -> Vec<ParameterFacts> {
+fn parameter_facts(schema: &Json) -> Vec<IndexedToolParameter> {
     let Some(properties) = schema.get("properties").and_then(Json::as_object) else { return Vec::new() };
     let required = schema.get("required").and_then(Json::as_array);
     let is_required = |name: &str| required.is_some_and(|all| all.iter().any(|one| one == name));
     let all = properties.iter().take(MAX_PARAMETERS_PER_TOOL);
     // Parameters with empty or extremely long names are left out.
     let all = all.filter(|(name, _)| !name.is_empty() && name.len() <= MAX_NAME_BYTES);
-    all.map(|(name, schema)| ParameterFacts {
+    all.map(|(name, schema)| IndexedToolParameter {
         name: name.clone(),
         kind: json_type(schema),
         required: is_required(name),

@@ -52,9 +52,9 @@ pub use display_escape::escape_for_display;
 pub use extracted_tool::ExtractedTool;
 pub use incident::{AffectedPackage, Incident, IncidentMatch, incidents};
 pub use package_index::{
-    IndexMetadata, IndexQuery, IndexedServer, IndexedTool, OpenIndexError, PackageFacts, PackageIndex, PackageRegistry,
-    ParameterFacts, SearchResults, ServerCatalogueEntry, ServerChanges, ToolChange, ToolChangeKind, ToolFacts,
-    ToolHints, index_changes, index_file_format as index_format, normalized_name,
+    IndexMetadata, IndexQuery, IndexedServer, IndexedTool, IndexedToolParameter, OpenIndexError, PackageFacts,
+    PackageIndex, PackageRegistry, SearchResults, ServerCatalogueEntry, ServerChanges, ToolChange, ToolChangeKind,
+    ToolFacts, ToolHints, index_changes, index_file_format as index_format, normalized_name,
 };
 pub use package_reference::{PackageReference, VersionComparison};
 pub use precheck::{PrecheckResult, PrecheckVerdict, precheck, precheck_indexed};

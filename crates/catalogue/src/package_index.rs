@@ -3,7 +3,7 @@
 //! The index contains only facts and no descriptions. It is parsed from bytes in memory, so the caller decides where to
 //! load it from. `gatelodge-indexer` writes the file.
 
-mod column_codec;
+mod column_reader;
 mod index_diff;
 pub mod index_file_format;
 mod index_metadata;
@@ -21,5 +21,5 @@ pub(crate) use index_rows::is_same_package_name;
 pub use index_rows::normalized_name;
 pub use index_rows::{IndexedServer, IndexedTool, PackageIndex};
 pub use index_search::{IndexQuery, SearchResults};
-pub use package_facts::{PackageFacts, PackageRegistry, ParameterFacts, ToolFacts, ToolHints};
+pub use package_facts::{IndexedToolParameter, PackageFacts, PackageRegistry, ToolFacts, ToolHints};
 pub use server_catalogue_entry::ServerCatalogueEntry;

@@ -4,8 +4,8 @@
 use std::convert::Infallible;
 
 use gatelodge_catalogue::{
-    DataFlowLabel, IndexMetadata, IndexQuery, OpenIndexError, PackageFacts, PackageIndex, PackageRegistry,
-    ParameterFacts, RiskLevel, RiskSignalKind, ServerCatalogueEntry, StarterPolicyStrictness, StaticSite,
+    DataFlowLabel, IndexMetadata, IndexQuery, IndexedToolParameter, OpenIndexError, PackageFacts, PackageIndex,
+    PackageRegistry, RiskLevel, RiskSignalKind, ServerCatalogueEntry, StarterPolicyStrictness, StaticSite,
     ToolChangeKind, ToolFacts, ToolHints, index_changes, starter_policy,
 };
 use gatelodge_indexer::write_index;
@@ -14,7 +14,7 @@ use proptest::prelude::*;
 
 fn tool(name: &str, category: Category) -> ToolFacts {
     let parameter =
-        |name: &str, kind: &str, required| ParameterFacts { name: name.into(), kind: kind.into(), required };
+        |name: &str, kind: &str, required| IndexedToolParameter { name: name.into(), kind: kind.into(), required };
     ToolFacts {
         name: name.into(),
         parameters: vec![parameter("path", "string", true), parameter("depth", "integer", false)],

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 
 use gatelodge_catalogue::{
-    DataFlowLabel, IndexMetadata, PackageFacts, PackageIndex, PackageRegistry, ParameterFacts, RiskSignalKind,
+    DataFlowLabel, IndexMetadata, IndexedToolParameter, PackageFacts, PackageIndex, PackageRegistry, RiskSignalKind,
     ServerContext, StaticSite, ToolChange, ToolChangeKind, ToolFacts, ToolHints, ToolSpec, attack_patterns, classify,
 };
 use gatelodge_indexer::write_index;
@@ -42,7 +42,8 @@ fn facts(source: PackageRegistry, package: &str, tools: &[(&str, &[&str])]) -> P
     let server = ServerContext::new(package, None, tools.iter().map(|(name, _)| *name));
     let tools = tools.iter().map(|(name, takes)| {
         let known = classify(&ToolSpec::from_name(name), &server);
-        let parameter = |name: &&str| ParameterFacts { name: (*name).into(), kind: "string".into(), required: true };
+        let parameter =
+            |name: &&str| IndexedToolParameter { name: (*name).into(), kind: "string".into(), required: true };
         ToolFacts {
             name: (*name).into(),
             parameters: takes.iter().map(parameter).collect(),

@@ -20,15 +20,15 @@ use std::path::PathBuf;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 pub use audit_args::{
-    AuditChainHeadArgs, AuditCommand, AuditLogChoice, CallsArgs, DoctorArgs, ExportLogArgs, PruneLogArgs, StatusArgs,
-    VerifyLogArgs,
+    AuditChainHeadArgs, AuditLogChoice, AuditSubcommand, CallsArgs, DoctorArgs, ExportLogArgs, PruneLogArgs,
+    StatusArgs, VerifyLogArgs,
 };
 pub use call_args::CallArgs;
-pub use catalogue_args::{CatalogueCommand, ClassifyToolsArgs, LegacyCommandArgs, PostureArg, ScanServerArgs};
+pub use catalogue_args::{CatalogueSubcommand, ClassifyToolsArgs, LegacyCommandArgs, PostureArg, ScanServerArgs};
 pub use connect_args::ConnectArgs;
 pub use gateway_args::{ServeArgs, UpArgs};
 pub use grant_args::{
-    AttachGrantServerArgs, CreateGrantArgs, DetachGrantServerArgs, GenerateTokenArgs, GrantCommand, RotateGrantArgs,
+    AttachGrantServerArgs, CreateGrantArgs, DetachGrantServerArgs, GenerateTokenArgs, GrantSubcommand, RotateGrantArgs,
     TokenLifetimeArgs,
 };
 pub use index_args::{
@@ -38,10 +38,12 @@ pub use index_args::{
 pub use init_args::InitArgs;
 pub use pharo_args::PharoArgs;
 pub use policy_args::{
-    CheckPolicyArgs, DraftPolicyArgs, ExplainPolicyArgs, FormatPolicyArgs, ImportInterceptPolicyArgs, PolicyCommand,
-    PolicyFormatArg, PutPolicyArgs, RollbackPolicyArgs, ShowPolicyArgs, TestPolicyArgs,
+    CheckPolicyArgs, DraftPolicyArgs, ExplainPolicyArgs, FormatPolicyArgs, ImportInterceptPolicyArgs, PolicyFormatArg,
+    PolicySubcommand, PutPolicyArgs, RollbackPolicyArgs, ShowPolicyArgs, TestPolicyArgs,
 };
-pub use server_args::{AcceptToolsArgs, AddServerArgs, ListArgs, NamedItemArgs, OverrideCategoryArgs, ServerCommand};
+pub use server_args::{
+    AcceptToolsArgs, AddServerArgs, ListArgs, NamedItemArgs, OverrideCategoryArgs, ServerSubcommand,
+};
 pub use server_risk_args::{PrecheckArgs, ServerStackArgs, StackReportFormat};
 pub use stdio_args::{BridgeArgs, WrapArgs};
 
@@ -69,23 +71,23 @@ pub enum CliCommand {
     Call(CallArgs),
     /// Manages servers: add, list, remove, test, and review their tools.
     #[command(subcommand)]
-    Server(ServerCommand),
+    Server(ServerSubcommand),
     /// Manages grants: tokens and the servers they can reach.
     #[command(subcommand)]
-    Grant(GrantCommand),
+    Grant(GrantSubcommand),
     /// Checks, tests, explains and stores policies.
     #[command(subcommand)]
-    Policy(PolicyCommand),
+    Policy(PolicySubcommand),
     /// Shows published MCP servers and their tools: what each can do, the evidence, and a suitable policy.
     #[command(subcommand)]
-    Catalogue(CatalogueCommand),
+    Catalogue(CatalogueSubcommand),
     Scan(ScanServerArgs),
     Precheck(PrecheckArgs),
     Stack(ServerStackArgs),
     Calls(CallsArgs),
     /// Verifies, exports and prunes the call log and the admin log.
     #[command(subcommand)]
-    Audit(AuditCommand),
+    Audit(AuditSubcommand),
     Pharo(PharoArgs),
     Status(StatusArgs),
     Doctor(DoctorArgs),

@@ -25,7 +25,7 @@ pub use client_config_redaction::{entry_diff, is_likely_secret, redact_command};
 pub use client_config_snippet::config_snippet;
 pub use client_docs_page::clients_page;
 pub use client_file_snapshot::{ClientFileError, ClientFileSnapshot, create_private_directory};
-pub use client_profiles::{ALL, ClientConfigFileFormat, ClientProfile, ConnectionMethod, find_client};
+pub use client_profiles::{ALL, ClientConfigFileFormat, ClientConnectionMethod, ClientProfile, find_client};
 pub use client_server_entry::{ClientConfigServer, ClientServerEntry};
 pub use client_yaml_reader::read as read_yaml;
 pub use env_reference::ClientConfigEntryValue;

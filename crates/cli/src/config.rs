@@ -5,13 +5,13 @@ mod config_docs_page;
 mod config_reader;
 mod config_redaction;
 mod config_sections;
-mod gateway_section;
-mod grants_section;
-mod policies_section;
-mod servers_section;
+mod gateway_section_reader;
+mod grants_section_reader;
+mod policies_section_reader;
+mod servers_section_reader;
 mod stdio_server_command;
-mod store_section;
-mod telemetry_section;
+mod store_section_reader;
+mod telemetry_section_reader;
 mod time_syntax;
 
 use std::path::Path;
@@ -32,10 +32,10 @@ use config_sections::{RawAdmin, RawGateway, RawGrant, RawPolicy, RawServer, RawS
 
 pub use config_diagnostic::suggest_name;
 pub use config_docs_page::config_page;
-pub use gateway_section::{DEFAULT_ADMIN_ADDRESS, DEFAULT_GATEWAY_ADDRESS, GatewaySection};
-pub use grants_section::{FILE_GRANT_ID_PREFIX, is_valid_label, revision_list};
-pub use store_section::{StoreSection, default_data_directory};
-pub use telemetry_section::TelemetrySection;
+pub use gateway_section_reader::{DEFAULT_ADMIN_ADDRESS, DEFAULT_GATEWAY_ADDRESS, GatewaySection};
+pub use grants_section_reader::{FILE_GRANT_ID_PREFIX, is_valid_label, revision_list};
+pub use store_section_reader::{StoreSection, default_data_directory};
+pub use telemetry_section_reader::TelemetrySection;
 pub use time_syntax::{DURATION_SYNTAX, parse_duration, parse_timestamp};
 
 /// A valid configuration.
@@ -133,14 +133,18 @@ fn load_config_text(
         return LoadedConfig { config: None, store: None, diagnostics };
     }
     let raw = read_sections(root.get_ref(), &mut reader);
-    let servers = servers_section::read_servers(raw.servers, base_directory, environment, &mut reader);
-    let policies = policies_section::read_policies(raw.policies, base_directory, &mut reader);
-    let context =
-        grants_section::GrantsSectionContext { servers: &servers, policies: &policies, base_directory, environment };
-    let (grants, token_files) = grants_section::read_grants(raw.grants, context, &mut reader);
-    let mut listen = gateway_section::read_gateway_section(raw.gateway, &raw.admin, &mut reader);
-    listen.telemetry = telemetry_section::read_telemetry_section(&raw.telemetry, environment, &mut reader);
-    let store = store_section::read_store_section(raw.store, base_directory, &mut reader);
+    let servers = servers_section_reader::read_servers(raw.servers, base_directory, environment, &mut reader);
+    let policies = policies_section_reader::read_policies(raw.policies, base_directory, &mut reader);
+    let context = grants_section_reader::GrantsSectionContext {
+        servers: &servers,
+        policies: &policies,
+        base_directory,
+        environment,
+    };
+    let (grants, token_files) = grants_section_reader::read_grants(raw.grants, context, &mut reader);
+    let mut listen = gateway_section_reader::read_gateway_section(raw.gateway, &raw.admin, &mut reader);
+    listen.telemetry = telemetry_section_reader::read_telemetry_section(&raw.telemetry, environment, &mut reader);
+    let store = store_section_reader::read_store_section(raw.store, base_directory, &mut reader);
     let mut files = vec![stamp];
     files.extend(policies.files);
     files.extend(token_files);

@@ -72,9 +72,9 @@ impl hyper::rt::Sleep for DeadlineSleep {}
 
 /// A hyper timer whose sleeps share one [`DeadlineTimer`].
 #[derive(Debug, Default)]
-pub(crate) struct SharedHyperTimer(Arc<DeadlineTimer>);
+pub(crate) struct ConnectionHyperTimer(Arc<DeadlineTimer>);
 
-impl hyper::rt::Timer for SharedHyperTimer {
+impl hyper::rt::Timer for ConnectionHyperTimer {
     fn sleep(&self, time: Duration) -> Pin<Box<dyn hyper::rt::Sleep>> {
         Box::pin(DeadlineSleep(Arc::clone(&self.0), Instant::now() + time))
     }

@@ -6,7 +6,7 @@
 mod chain_head_file;
 mod db_file;
 mod ledger;
-mod log_table;
+mod log_table_reader;
 mod migrate;
 mod state_db;
 

@@ -27,7 +27,7 @@ pub struct IndexerCli {
 #[derive(Debug, Subcommand)]
 pub enum IndexerCommand {
     #[command(subcommand)]
-    Crawl(CrawlCommand),
+    Crawl(CrawlSubcommand),
     Read(ReadPackageArgs),
     Index(BuildIndexArgs),
     Export(ExportSiteArgs),
@@ -47,7 +47,7 @@ pub enum IndexerCommand {
   gatelodge-indexer crawl npm --names names.txt --out crawl-npm
 
 Exit code: 0 all packages have an outcome, 2 usage, 4 the package index does not answer, 5 output cannot be written.")]
-pub enum CrawlCommand {
+pub enum CrawlSubcommand {
     /// Python packages: those whose names contain `mcp`, or those listed in a file.
     Pypi {
         /// Only packages whose names contain this.

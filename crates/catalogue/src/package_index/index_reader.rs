@@ -1,7 +1,7 @@
 //! Reads an index file: envelope, checksum, compressed body, columns. The file is untrusted: every error is reported,
 //! and memory use is bounded.
 
-use super::column_codec::ColumnReader;
+use super::column_reader::ColumnReader;
 use super::index_file_format::{
     CATEGORIES_BY_NUMBER, FILE_MAGIC, FORMAT, HEADER_BYTES, IndexHeader, MAX_BODY_BYTES, PARAMETER_TYPES_BY_NUMBER,
     REQUIRED_BIT, is_date, is_name, is_version, signal_bits,

@@ -5,7 +5,7 @@ use gatelodge_policy::Category;
 use super::index_file_format::{FLOWS_BY_BIT, OPTIONAL_BIT, PARAMETER_TYPES_BY_NUMBER, REQUIRED_BIT};
 use super::index_metadata::IndexMetadata;
 use super::index_search::LowercaseSearchTexts;
-use super::package_facts::{PackageFacts, PackageRegistry, ParameterFacts, ToolFacts, ToolHints};
+use super::package_facts::{IndexedToolParameter, PackageFacts, PackageRegistry, ToolFacts, ToolHints};
 use super::string_table::IndexStringTable;
 use crate::classify::RiskLevel;
 use crate::data_flow_label::DataFlowLabel;
@@ -264,11 +264,11 @@ impl<'i> IndexedTool<'i> {
     }
 
     /// Returns the tool's parameters.
-    pub fn parameters(&self) -> impl ExactSizeIterator<Item = ParameterFacts> + use<'i> {
+    pub fn parameters(&self) -> impl ExactSizeIterator<Item = IndexedToolParameter> + use<'i> {
         let first = self.row.first_parameter as usize;
         let rows = self.index.parameter_rows.get(first..first + self.row.parameter_count as usize).unwrap_or_default();
         let index = self.index;
-        rows.iter().map(move |row| ParameterFacts {
+        rows.iter().map(move |row| IndexedToolParameter {
             name: index.parameter_names.get(row.name).to_owned(),
             kind: PARAMETER_TYPES_BY_NUMBER
                 .get(usize::from(row.kind & !REQUIRED_BIT))

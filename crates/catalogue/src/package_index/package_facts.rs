@@ -49,7 +49,7 @@ pub struct ToolFacts {
     /// Name of the tool.
     pub name: String,
     /// Parameters.
-    pub parameters: Vec<ParameterFacts>,
+    pub parameters: Vec<IndexedToolParameter>,
     /// Annotations provided by the tool's author.
     #[serde(default, skip_serializing_if = "ToolHints::is_empty")]
     pub claims: ToolHints,
@@ -74,7 +74,7 @@ pub struct ToolFacts {
 
 /// A parameter of a tool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ParameterFacts {
+pub struct IndexedToolParameter {
     /// Name of the parameter.
     pub name: String,
     /// JSON type. Empty if unknown.

@@ -1,7 +1,7 @@
 //! A table of strings that rows refer to by number, so that each string is stored only once. On disk, a string omits
 //! the prefix that it shares with the previous one.
 
-use super::column_codec::ColumnReader;
+use super::column_reader::ColumnReader;
 use super::index_reader::OpenIndexError;
 
 /// Maximum total size of a table, so that a malicious file cannot exhaust memory.

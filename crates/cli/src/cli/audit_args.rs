@@ -50,7 +50,7 @@ pub struct CallsArgs {
 
 /// Subcommands of `audit`.
 #[derive(Debug, Subcommand)]
-pub enum AuditCommand {
+pub enum AuditSubcommand {
     Verify(VerifyLogArgs),
     Export(ExportLogArgs),
     Head(AuditChainHeadArgs),

@@ -11,7 +11,7 @@ use super::index_args::{
 
 /// Subcommands of `catalogue`.
 #[derive(Debug, Subcommand)]
-pub enum CatalogueCommand {
+pub enum CatalogueSubcommand {
     Search(SearchIndexArgs),
     Show(ShowPackageArgs),
     Attacks(AttackPatternsArgs),

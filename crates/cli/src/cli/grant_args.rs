@@ -6,7 +6,7 @@ use super::{ListArgs, NamedItemArgs, StoreArgs};
 
 /// Subcommands of `grant`.
 #[derive(Debug, Subcommand)]
-pub enum GrantCommand {
+pub enum GrantSubcommand {
     Create(CreateGrantArgs),
     /// Lists all grants, including revoked and expired ones.
     List(ListArgs),

@@ -8,7 +8,7 @@ use super::{ListArgs, NamedItemArgs, StoreArgs};
 
 /// Subcommands of `policy`.
 #[derive(Debug, Subcommand)]
-pub enum PolicyCommand {
+pub enum PolicySubcommand {
     Check(CheckPolicyArgs),
     Test(TestPolicyArgs),
     Explain(ExplainPolicyArgs),

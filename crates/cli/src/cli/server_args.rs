@@ -6,7 +6,7 @@ use super::StoreArgs;
 
 /// Subcommands of `server`.
 #[derive(Debug, Subcommand)]
-pub enum ServerCommand {
+pub enum ServerSubcommand {
     Add(AddServerArgs),
     /// Lists all servers.
     List(ListArgs),

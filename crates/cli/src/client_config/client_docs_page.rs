@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::client_config_locations::{OperatingSystem, UserDirectories};
 use super::client_config_snippet::config_snippet;
-use super::client_profiles::{ALL, ClientConfigFileFormat, ClientProfile, ConnectionMethod};
+use super::client_profiles::{ALL, ClientConfigFileFormat, ClientConnectionMethod, ClientProfile};
 use super::gateway_entry::{DEFAULT_TOKEN_ENV, GatewayEntry};
 
 const PAGE_INTRODUCTION: &str = "# Clients
@@ -34,9 +34,9 @@ pub fn clients_page() -> String {
     out.push_str("\n| client | name | connection | file |\n|---|---|---|---|\n");
     for client in ALL {
         let connection = match client.connection_method() {
-            ConnectionMethod::Http => "HTTP",
-            ConnectionMethod::Bridge => "bridge",
-            ConnectionMethod::PublicHttps => "public HTTPS",
+            ClientConnectionMethod::Http => "HTTP",
+            ClientConnectionMethod::Bridge => "bridge",
+            ClientConnectionMethod::PublicHttps => "public HTTPS",
         };
         let file = match client.format {
             ClientConfigFileFormat::Json | ClientConfigFileFormat::Toml => "written",
@@ -61,7 +61,7 @@ fn write_section(client: &'static ClientProfile, out: &mut String) {
             out.push_str(&format!("On {name}: {}.\n", join_quoted(&other_files)));
         }
     }
-    let url = if client.connection_method() == ConnectionMethod::PublicHttps {
+    let url = if client.connection_method() == ClientConnectionMethod::PublicHttps {
         "https://gate.example.com/mcp/books"
     } else {
         "http://127.0.0.1:7420/mcp/books"
@@ -76,7 +76,7 @@ fn write_section(client: &'static ClientProfile, out: &mut String) {
     for sentence in client.note.split_inclusive(". ") {
         out.push_str(&format!("{}\n", sentence.trim_end()));
     }
-    if client.connection_method() == ConnectionMethod::PublicHttps {
+    if client.connection_method() == ClientConnectionMethod::PublicHttps {
         out.push_str(
             "It connects from its own servers, so the gateway must be reachable from the internet over HTTPS.\n",
         );

@@ -77,7 +77,7 @@ pub enum DisableField {
 
 /// How a client connects to the gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ConnectionMethod {
+pub enum ClientConnectionMethod {
     /// Over HTTP, from this machine.
     Http,
     /// Over stdio, through `gatelodge bridge`.
@@ -88,16 +88,16 @@ pub enum ConnectionMethod {
 
 impl ClientProfile {
     /// Returns how the client connects to the gateway.
-    pub fn connection_method(&self) -> ConnectionMethod {
+    pub fn connection_method(&self) -> ClientConnectionMethod {
         match self.entry_shape {
-            ClientConfigEntryFormat::Bridge => ConnectionMethod::Bridge,
-            ClientConfigEntryFormat::Anthropic | ClientConfigEntryFormat::OpenAi => ConnectionMethod::PublicHttps,
+            ClientConfigEntryFormat::Bridge => ClientConnectionMethod::Bridge,
+            ClientConfigEntryFormat::Anthropic | ClientConfigEntryFormat::OpenAi => ClientConnectionMethod::PublicHttps,
             ClientConfigEntryFormat::Http { .. }
             | ClientConfigEntryFormat::Codex
             | ClientConfigEntryFormat::OpenCode
             | ClientConfigEntryFormat::Goose
             | ClientConfigEntryFormat::Continue
-            | ClientConfigEntryFormat::WebForm => ConnectionMethod::Http,
+            | ClientConfigEntryFormat::WebForm => ClientConnectionMethod::Http,
         }
     }
 

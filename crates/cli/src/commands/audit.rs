@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use gatelodge_store::ChainReport;
 use serde_json::json;
 
-use crate::cli::{AuditChainHeadArgs, AuditCommand, AuditLogChoice, ExportLogArgs, PruneLogArgs, VerifyLogArgs};
+use crate::cli::{AuditChainHeadArgs, AuditLogChoice, AuditSubcommand, ExportLogArgs, PruneLogArgs, VerifyLogArgs};
 use crate::commands::time_text::local_time;
 use crate::config::{DURATION_SYNTAX, parse_duration};
 use crate::diagnostic_report::{count_noun, escape_for_terminal, print_stderr};
@@ -13,12 +13,12 @@ use crate::stdout_output;
 use crate::store_command_context::{self, StoreCreationMode};
 
 /// Runs one `audit` subcommand.
-pub fn run(command: AuditCommand) -> Result<CommandExitCode> {
+pub fn run(command: AuditSubcommand) -> Result<CommandExitCode> {
     match command {
-        AuditCommand::Verify(args) => verify(args),
-        AuditCommand::Export(args) => export(args),
-        AuditCommand::Head(args) => head(args),
-        AuditCommand::Prune(args) => prune(args),
+        AuditSubcommand::Verify(args) => verify(args),
+        AuditSubcommand::Export(args) => export(args),
+        AuditSubcommand::Head(args) => head(args),
+        AuditSubcommand::Prune(args) => prune(args),
     }
 }
 

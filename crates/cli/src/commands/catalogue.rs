@@ -13,7 +13,7 @@ mod update_index;
 
 use anyhow::Result;
 
-use crate::cli::{CatalogueCommand, LegacyCommandArgs};
+use crate::cli::{CatalogueSubcommand, LegacyCommandArgs};
 use crate::exit_code::{CommandExitCode, UsageError};
 use crate::process_environment;
 
@@ -21,19 +21,19 @@ use crate::process_environment;
 pub const INDEXER: &str = "gatelodge-indexer";
 pub const INSTALL_INDEXER: &str = "`cargo install --path tools/indexer` in the source tree installs it";
 
-pub fn run(command: CatalogueCommand) -> Result<CommandExitCode> {
+pub fn run(command: CatalogueSubcommand) -> Result<CommandExitCode> {
     match command {
-        CatalogueCommand::Search(args) => search_index::run(&args),
-        CatalogueCommand::Show(args) => show_package::run(&args),
-        CatalogueCommand::Attacks(args) => show_attack_patterns::run(&args),
-        CatalogueCommand::Update(args) => update_index::run(&args),
-        CatalogueCommand::Changes(args) => index_changes::run(&args),
-        CatalogueCommand::Mcp(args) => catalogue_mcp::run(&args),
-        CatalogueCommand::Classify(args) => classify_tools::run(&args),
-        CatalogueCommand::Crawl(args) => Err(moved("crawl", &args)),
-        CatalogueCommand::Eval(args) => Err(moved("eval", &args)),
-        CatalogueCommand::Index(args) => Err(moved("index", &args)),
-        CatalogueCommand::Export(args) => Err(moved("export", &args)),
+        CatalogueSubcommand::Search(args) => search_index::run(&args),
+        CatalogueSubcommand::Show(args) => show_package::run(&args),
+        CatalogueSubcommand::Attacks(args) => show_attack_patterns::run(&args),
+        CatalogueSubcommand::Update(args) => update_index::run(&args),
+        CatalogueSubcommand::Changes(args) => index_changes::run(&args),
+        CatalogueSubcommand::Mcp(args) => catalogue_mcp::run(&args),
+        CatalogueSubcommand::Classify(args) => classify_tools::run(&args),
+        CatalogueSubcommand::Crawl(args) => Err(moved("crawl", &args)),
+        CatalogueSubcommand::Eval(args) => Err(moved("eval", &args)),
+        CatalogueSubcommand::Index(args) => Err(moved("index", &args)),
+        CatalogueSubcommand::Export(args) => Err(moved("export", &args)),
     }
 }
 

@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use crate::cli::ConnectArgs;
 use crate::client_config::{
-    self, ClientConfigLocation, ClientProfile, ConnectionMethod, GatewayEntry, OperatingSystem, UserDirectories,
+    self, ClientConfigLocation, ClientConnectionMethod, ClientProfile, GatewayEntry, OperatingSystem, UserDirectories,
     config_snippet, shorten_home,
 };
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
@@ -83,7 +83,7 @@ fn resolve_token_file(
     gateway: &GatewayTarget,
     server: Option<&str>,
 ) -> Result<Option<String>> {
-    let is_bridge = client.connection_method() == ConnectionMethod::Bridge;
+    let is_bridge = client.connection_method() == ClientConnectionMethod::Bridge;
     let file = match &args.token_file {
         Some(_) if !is_bridge => {
             let message =
@@ -183,18 +183,20 @@ fn connection_notes(client: &ClientProfile, entry: &GatewayEntry) -> Vec<String>
     let mut notes = Vec::new();
     let local = server_url::parse_server_url(&entry.url).ok().filter(server_url::is_loopback);
     match client.connection_method() {
-        ConnectionMethod::Bridge if let Some(file) = &entry.token_file => {
+        ClientConnectionMethod::Bridge if let Some(file) = &entry.token_file => {
             notes.push(format!("the bridge reads the token from {}", escape_for_terminal(file)));
         }
-        ConnectionMethod::Http | ConnectionMethod::Bridge if client.can_read_token_env() => {
+        ClientConnectionMethod::Http | ClientConnectionMethod::Bridge if client.can_read_token_env() => {
             notes.push(format!("set {} to the token where {} starts", entry.token_env, client.name));
         }
-        ConnectionMethod::Http | ConnectionMethod::Bridge => {}
-        ConnectionMethod::PublicHttps if local.is_some() || !entry.url.starts_with("https://") => notes.push(format!(
-            "it connects from outside: the URL must be https and reachable from the internet, and {} is not",
-            escape_for_terminal(&entry.url)
-        )),
-        ConnectionMethod::PublicHttps => {}
+        ClientConnectionMethod::Http | ClientConnectionMethod::Bridge => {}
+        ClientConnectionMethod::PublicHttps if local.is_some() || !entry.url.starts_with("https://") => {
+            notes.push(format!(
+                "it connects from outside: the URL must be https and reachable from the internet, and {} is not",
+                escape_for_terminal(&entry.url)
+            ))
+        }
+        ClientConnectionMethod::PublicHttps => {}
     }
     if local.is_none() && entry.url.starts_with("http://") {
         notes.push("the token is sent unencrypted to another machine: use https".to_owned());

@@ -9,7 +9,7 @@ use gatelodge_store::{EnforcementMode, Grant, GrantServerAttachment, GrantToken,
 use jiff::Timestamp;
 use serde_json::json;
 
-use crate::cli::{GenerateTokenArgs, GrantCommand, NamedItemArgs, TokenLifetimeArgs};
+use crate::cli::{GenerateTokenArgs, GrantSubcommand, NamedItemArgs, TokenLifetimeArgs};
 use crate::commands::time_text::local_time;
 use crate::config::{self, FILE_GRANT_ID_PREFIX};
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
@@ -18,16 +18,16 @@ use crate::stdout_output;
 use crate::store_command_context::{self, StoreCommandContext, StoreCreationMode};
 
 /// Runs one `grant` subcommand.
-pub fn run(command: GrantCommand) -> Result<CommandExitCode> {
+pub fn run(command: GrantSubcommand) -> Result<CommandExitCode> {
     match command {
-        GrantCommand::Create(args) => create_grant::run(args),
-        GrantCommand::List(args) => list_grants::run(args),
-        GrantCommand::Show(args) => list_grants::show(args),
-        GrantCommand::Rotate(args) => create_grant::rotate(args),
-        GrantCommand::Revoke(args) => revoke(args),
-        GrantCommand::Attach(args) => attach_grant_server::run(args),
-        GrantCommand::Detach(args) => attach_grant_server::detach(args),
-        GrantCommand::Token(args) => generate_token(&args),
+        GrantSubcommand::Create(args) => create_grant::run(args),
+        GrantSubcommand::List(args) => list_grants::run(args),
+        GrantSubcommand::Show(args) => list_grants::show(args),
+        GrantSubcommand::Rotate(args) => create_grant::rotate(args),
+        GrantSubcommand::Revoke(args) => revoke(args),
+        GrantSubcommand::Attach(args) => attach_grant_server::run(args),
+        GrantSubcommand::Detach(args) => attach_grant_server::detach(args),
+        GrantSubcommand::Token(args) => generate_token(&args),
     }
 }
 

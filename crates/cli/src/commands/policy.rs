@@ -14,26 +14,26 @@ mod run_policy_cases;
 use anyhow::Result;
 use gatelodge_store::PolicyName;
 
-use crate::cli::PolicyCommand;
+use crate::cli::PolicySubcommand;
 use crate::diagnostic_report;
 use crate::exit_code::{CommandExitCode, UsageError};
 use crate::stdout_output::{print, print_json};
 
 /// Runs one `policy` subcommand.
-pub fn run(command: PolicyCommand) -> Result<CommandExitCode> {
+pub fn run(command: PolicySubcommand) -> Result<CommandExitCode> {
     match command {
-        PolicyCommand::Check(args) => check_policy::run(&args),
-        PolicyCommand::Test(args) => run_policy_cases::run(&args),
-        PolicyCommand::Explain(args) => explain_policy::run(&args),
-        PolicyCommand::Import(args) => import_intercept_policy::run(&args),
-        PolicyCommand::Draft(args) => draft_policy::run(args),
-        PolicyCommand::Schema => print_policy_schema::run(),
-        PolicyCommand::Fmt(args) => format_policy::run(&args),
-        PolicyCommand::Put(args) => put_policy::run(args),
-        PolicyCommand::List(args) => list_policies::list_policies(args),
-        PolicyCommand::Show(args) => list_policies::show_policy(args),
-        PolicyCommand::Versions(args) => list_policies::list_versions(args),
-        PolicyCommand::Rollback(args) => put_policy::rollback(args),
+        PolicySubcommand::Check(args) => check_policy::run(&args),
+        PolicySubcommand::Test(args) => run_policy_cases::run(&args),
+        PolicySubcommand::Explain(args) => explain_policy::run(&args),
+        PolicySubcommand::Import(args) => import_intercept_policy::run(&args),
+        PolicySubcommand::Draft(args) => draft_policy::run(args),
+        PolicySubcommand::Schema => print_policy_schema::run(),
+        PolicySubcommand::Fmt(args) => format_policy::run(&args),
+        PolicySubcommand::Put(args) => put_policy::run(args),
+        PolicySubcommand::List(args) => list_policies::list_policies(args),
+        PolicySubcommand::Show(args) => list_policies::show_policy(args),
+        PolicySubcommand::Versions(args) => list_policies::list_versions(args),
+        PolicySubcommand::Rollback(args) => put_policy::rollback(args),
     }
 }
 

@@ -16,7 +16,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::app::{self, StoredConfig, load_stored_config};
-use crate::cli::{NamedItemArgs, ServerCommand};
+use crate::cli::{NamedItemArgs, ServerSubcommand};
 use crate::diagnostic_report::print_stderr;
 use crate::exit_code::{CommandExitCode, UsageError};
 use crate::server_url;
@@ -24,16 +24,16 @@ use crate::stdout_output;
 use crate::store_command_context::{self, StoreCommandContext, StoreCreationMode};
 
 /// Runs one `server` subcommand.
-pub fn run(command: ServerCommand) -> Result<CommandExitCode> {
+pub fn run(command: ServerSubcommand) -> Result<CommandExitCode> {
     match command {
-        ServerCommand::Add(args) => add_server::run(args),
-        ServerCommand::List(args) => list_servers::run(args),
-        ServerCommand::Show(args) => list_servers::show(args),
-        ServerCommand::Remove(args) => remove(args),
-        ServerCommand::Test(args) => test_server_connection::run(args),
-        ServerCommand::Diff(args) => accept_tools::diff_tools(args),
-        ServerCommand::Accept(args) => accept_tools::accept_tools(args),
-        ServerCommand::Classify(args) => override_category::run(args),
+        ServerSubcommand::Add(args) => add_server::run(args),
+        ServerSubcommand::List(args) => list_servers::run(args),
+        ServerSubcommand::Show(args) => list_servers::show(args),
+        ServerSubcommand::Remove(args) => remove(args),
+        ServerSubcommand::Test(args) => test_server_connection::run(args),
+        ServerSubcommand::Diff(args) => accept_tools::diff_tools(args),
+        ServerSubcommand::Accept(args) => accept_tools::accept_tools(args),
+        ServerSubcommand::Classify(args) => override_category::run(args),
     }
 }
 

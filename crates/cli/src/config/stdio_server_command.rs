@@ -8,7 +8,7 @@ use gatelodge_gateway::UpstreamProcessConfig;
 use super::config_diagnostic::{ConfigDiagnostic, ConfigDiagnosticCode};
 use super::config_reader::{ConfigReader, SpannedValue};
 use super::config_sections::RawServer;
-use super::gateway_section::set_duration;
+use super::gateway_section_reader::set_duration;
 use crate::header_template::{self, EnvironmentLookup, HeaderError};
 
 const DEFAULT_GRACE: Duration = Duration::from_secs(2);

@@ -23,7 +23,7 @@ use super::http_bodies::ReplyBody;
 use super::smuggling_guard::SmugglingGuardStream;
 use super::{cors, health_endpoints, mcp_endpoint, reply};
 use crate::Gateway;
-use crate::deadline_timer::SharedHyperTimer;
+use crate::deadline_timer::ConnectionHyperTimer;
 
 pub(crate) const MAX_HEAD_BYTES: usize = 64 << 10;
 /// Maximum size of the read buffer. Larger reads mean fewer chunks per body, but each connection may keep a buffer of
@@ -40,7 +40,7 @@ pub(crate) enum ListenerRole {
 }
 
 /// State shared by the requests of one connection.
-pub(super) struct ClientConnection {
+pub(super) struct ClientConnectionContext {
     pub client_address: Arc<str>,
     pub token_cache: ConnectionTokenCache,
 }
@@ -106,8 +106,10 @@ async fn serve_connection(
     let _ = stream.set_nodelay(true);
     let header_timeout = gw.settings.header_timeout;
     let (stream, head_bytes) = SmugglingGuardStream::new(stream, gw.settings.body_timeout);
-    let shared =
-        ClientConnection { client_address: canonical_ip(peer.ip()), token_cache: ConnectionTokenCache::default() };
+    let shared = ClientConnectionContext {
+        client_address: canonical_ip(peer.ip()),
+        token_cache: ConnectionTokenCache::default(),
+    };
     let (gw, guard, shared, head_bytes) = (&gw, &*guard, &shared, &head_bytes);
     let service = service_fn(move |request: Request<Incoming>| async move {
         if request.headers().contains_key(TRANSFER_ENCODING) && head_bytes.has_content_length() {
@@ -117,7 +119,7 @@ async fn serve_connection(
     });
     // hyper's default limit of 100 headers is not set explicitly, because that would allocate per request.
     let connection = http1::Builder::new()
-        .timer(SharedHyperTimer::default())
+        .timer(ConnectionHyperTimer::default())
         .header_read_timeout(header_timeout)
         .max_header_size(MAX_HEAD_BYTES)
         .max_buf_size(MAX_READ_BYTES)
@@ -153,7 +155,7 @@ async fn handle_request(
     kind: ListenerRole,
     guard: &HostOriginGuard,
     request: Request<Incoming>,
-    connection: &ClientConnection,
+    connection: &ClientConnectionContext,
 ) -> Response<ReplyBody> {
     if let Err(rejected) = guard.check(&request) {
         gw.metrics.count_refusal("host_or_origin");

@@ -20,7 +20,7 @@ use hyper::body::Incoming;
 
 use super::bearer_token::bearer_token_hash;
 use super::http_bodies::{self, ReplyBody};
-use super::listener::ClientConnection;
+use super::listener::ClientConnectionContext;
 use super::request_task::run_request;
 use super::responder::Responder;
 use super::{aggregate_endpoint, reply, sse_server};
@@ -44,7 +44,7 @@ pub(super) const DUPLICATE_LAST_EVENT_ID: &str = "the request has more than one 
 /// Serves one HTTP request.
 pub(super) async fn serve(
     gw: &Arc<Gateway>,
-    connection: &ClientConnection,
+    connection: &ClientConnectionContext,
     request: Request<Incoming>,
 ) -> Response<ReplyBody> {
     let (head, incoming) = request.into_parts();
@@ -73,7 +73,11 @@ pub(super) enum RequestEndpoint {
 }
 
 /// Finds the grant by the token and the server by the path.
-fn authenticate(gw: &Gateway, connection: &ClientConnection, head: &Parts) -> Result<RequestEndpoint, HeaderRejection> {
+fn authenticate(
+    gw: &Gateway,
+    connection: &ClientConnectionContext,
+    head: &Parts,
+) -> Result<RequestEndpoint, HeaderRejection> {
     let not_found = |what| Err((StatusCode::NOT_FOUND, what));
     let path = head.uri.path();
     let path = path.strip_suffix('/').unwrap_or(path);

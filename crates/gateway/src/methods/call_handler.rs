@@ -28,7 +28,7 @@ use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::upstream::{UpstreamResponse, UpstreamSendError};
 
 /// Result of a call that was not refused.
-enum CallResult {
+enum AllowedCallResult {
     /// The upstream responded.
     Response { status: StatusCode, text: MessageBody, outcome: CallOutcome, exchange: Box<UpstreamResponse> },
     /// The gateway responds itself: it asks the client for input, or handles the request locally.
@@ -53,17 +53,17 @@ pub(crate) async fn handle_call(
         resources_subscribe::remove_subscription(gw, ctx, request, subject).await;
     }
     match run_pipeline(gw, ctx, request, subject, &mut recorder, &mut responder).await {
-        Ok(CallResult::Response { status, text, outcome, mut exchange }) => {
+        Ok(AllowedCallResult::Response { status, text, outcome, mut exchange }) => {
             gw.metrics.count_answered_call();
             responder.finish_with_body(status, text).await;
             gw.write_row(recorder.outcome_row(outcome, Some(exchange.status.as_u16()))).await;
             exchange.drain(gw).await;
         }
-        Ok(CallResult::LocalReply { text } | CallResult::InputRequired { result: text }) => {
+        Ok(AllowedCallResult::LocalReply { text } | AllowedCallResult::InputRequired { result: text }) => {
             responder.finish(text.into()).await;
             gw.write_row(recorder.outcome_row(CallOutcome::Ok, None)).await;
         }
-        Ok(CallResult::Cancelled) => {
+        Ok(AllowedCallResult::Cancelled) => {
             responder.hang_up();
             gw.write_row(recorder.outcome_row(CallOutcome::Cancelled, None)).await;
         }
@@ -152,7 +152,7 @@ async fn run_pipeline(
     subject: &RequestSubject<'_>,
     recorder: &mut CallRecorder,
     responder: &mut Responder,
-) -> Result<CallResult, CallAbort> {
+) -> Result<AllowedCallResult, CallAbort> {
     let suspended_ctx = find_suspended_context(gw, ctx, request, subject, responder);
     responder.acquire_in_flight(ctx, request.method())?;
     missing_upstream_methods::check_translatable(ctx, request)?;
@@ -191,7 +191,7 @@ async fn run_pipeline(
         }
     };
     if let Some(text) = resources_subscribe::subscribe_locally(gw, ctx, request, subject).await {
-        return Ok(CallResult::LocalReply { text });
+        return Ok(AllowedCallResult::LocalReply { text });
     }
     let rounds = CallRounds {
         gw,
@@ -351,9 +351,9 @@ async fn record_side_effects(
     request: &ClientRequest<'_>,
     rounds: &CallRounds<'_>,
     recorder: &CallRecorder,
-    result: &CallResult,
+    result: &AllowedCallResult,
 ) {
-    let CallResult::Response { text, outcome, .. } = result else { return };
+    let AllowedCallResult::Response { text, outcome, .. } = result else { return };
     if let RequestSubject::Tool { name, .. } = rounds.subject {
         let call = recorder.call_id();
         let progress = rounds.progress.clone().map(|progress| (call.as_str(), progress));

@@ -168,7 +168,7 @@ async fn a_list_is_retried_once_when_the_server_keeps_losing_the_session() {
     gw.initialize().await;
     state.lose_session_at(&["prompts/list"; 9]);
     let reply = request_in_session(&gw, "prompts/list").await.message();
-    assert!(reply["error"]["message"].as_str().expect("an error").contains("forgotten the session"), "{reply}");
+    assert!(reply["error"]["message"].as_str().expect("an error").contains("no longer knew the session"), "{reply}");
     assert_eq!(request_count(&upstream, "prompts/list"), 2);
     state.lose_session_at(&[]);
     assert_eq!(names(&request_in_session(&gw, "prompts/list").await.message(), "prompts/list"), ["greet"]);

@@ -29,7 +29,7 @@ const MAX_FINDINGS_PER_CONDITION: usize = 16;
 const MAX_SUGGESTED_ARGUMENTS: usize = 12;
 
 /// Findings for one block, collected from all tools that it applies to.
-struct RuleBlockToolLint<'p, 't> {
+struct RuleBlockSchemaLint<'p, 't> {
     section: &'p LocatedBlock<'p>,
     argument_checks: Vec<ArgumentPathLint<'p, 't>>,
     /// Tools whose arguments cannot be validated, and the reason for the first of them.
@@ -67,7 +67,7 @@ pub(super) fn lint_against_tools(
     suggester: NameSuggester,
     warnings: &mut Vec<Diagnostic>,
 ) {
-    let mut blocks: Vec<RuleBlockToolLint<'_, '_>> = sections.iter().map(RuleBlockToolLint::new).collect();
+    let mut blocks: Vec<RuleBlockSchemaLint<'_, '_>> = sections.iter().map(RuleBlockSchemaLint::new).collect();
     let all_tools = sections.iter().position(|section| section.field == PolicySection::AllTools);
     let places: HashMap<&str, usize> = sections.iter().map(|section| &*section.block.pointer).zip(0..).collect();
     let mut budget = LintBudget { remaining_parts: MAX_SCHEMA_PARTS, suggester };
@@ -100,7 +100,7 @@ fn unfinished_warning(tool: &str) -> Diagnostic {
     Diagnostic::warning(DiagnosticCode::TooLarge, 0..0, message).with_help("check against fewer tools at a time")
 }
 
-impl<'p, 't> RuleBlockToolLint<'p, 't> {
+impl<'p, 't> RuleBlockSchemaLint<'p, 't> {
     fn new(section: &'p LocatedBlock<'p>) -> Self {
         let check = |path, place, clause| ArgumentPathLint {
             path,

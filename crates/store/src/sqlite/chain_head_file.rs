@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, OptionalExtension};
 
 use super::db_file::DbFile;
-use super::{OpenStoreError, log_table};
+use super::{OpenStoreError, log_table_reader};
 use crate::StoreError;
 use crate::hash_chain::ChainHead;
 
@@ -170,7 +170,7 @@ pub(super) fn recorded_row_count(database: &Path) -> u64 {
 /// Returns the head of the chain.
 pub(super) fn chain_head(db: &Connection, log: LogTable) -> rusqlite::Result<ChainHead> {
     let anchor = (log.anchor)(db)?;
-    Ok(log_table::last_head(db, log.table)?.filter(|last| last.seq > anchor.seq).unwrap_or(anchor))
+    Ok(log_table_reader::last_head(db, log.table)?.filter(|last| last.seq > anchor.seq).unwrap_or(anchor))
 }
 
 /// Returns whether `text` is a chain head that the log contains. Heads of pruned rows count as contained.

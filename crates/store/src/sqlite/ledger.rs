@@ -37,11 +37,11 @@ use self::ledger_writer::LedgerWriter;
 use self::reply_dispatcher::ReplyDispatcher;
 use self::reservation_waiter::ReservationWaiter;
 use self::wal_sync::{WalSyncSignal, WalSyncer};
-use self::writer_queue::{CallerThread, EnqueueError, WriterQueue};
+use self::writer_queue::{CallerThreadId, EnqueueError, WriterQueue};
 use self::writer_request::{AppendRequest, EncodedRow, ReserveRequest, SharedWriterState, WriterRequest};
 use super::chain_head_file::{self, LogTable};
 use super::db_file::DbFile;
-use super::{Durability, OpenStoreError, log_table, migrate};
+use super::{Durability, OpenStoreError, log_table_reader, migrate};
 use crate::StoreError;
 use crate::call_record::CallRecord;
 use crate::clock::Clock;
@@ -240,7 +240,7 @@ impl Ledger for SqliteLedger {
     async fn reserve(&self, charges: Vec<CounterCharge>, intent: &CallRecord) -> Result<ReserveOutcome, StoreError> {
         let (reply, receiver) = oneshot::channel();
         let caller = match self.durability {
-            Durability::Process => CallerThread::current(),
+            Durability::Process => CallerThreadId::current(),
             Durability::Power => self.reply_dispatcher.caller_thread(),
         };
         let request =
@@ -283,7 +283,7 @@ impl Ledger for SqliteLedger {
     }
 
     async fn page_after(&self, after: u64) -> Result<Vec<ChainedRow>, StoreError> {
-        self.read(move |_, db| log_table::page_after(db, CALL_LOG_TABLE, after)).await
+        self.read(move |_, db| log_table_reader::page_after(db, CALL_LOG_TABLE, after)).await
     }
 
     async fn head(&self) -> Result<ChainHead, StoreError> {

@@ -1,6 +1,6 @@
 //! `index`: builds the index file from facts.
 
-mod tool_list_facts;
+mod facts_from_tool_list;
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -57,7 +57,7 @@ pub fn run(args: &BuildIndexArgs) -> Result<IndexerExitCode> {
         read_json_lines(path, |package| packages.push(package))?;
     }
     for named in &args.listed {
-        packages.push(tool_list_facts::facts_from_tool_list(named)?);
+        packages.push(facts_from_tool_list::facts_from_tool_list(named)?);
     }
     let mut outcomes: BTreeMap<String, u64> = BTreeMap::new();
     for path in &args.outcomes {

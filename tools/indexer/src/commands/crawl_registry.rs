@@ -16,7 +16,7 @@ use gatelodge_catalogue::PackageRegistry;
 use tokio::runtime::Builder;
 use tokio::task::{JoinSet, LocalSet};
 
-use crate::cli::{CrawlArgs, CrawlCommand};
+use crate::cli::{CrawlArgs, CrawlSubcommand};
 use crate::exit::{IndexerExitCode, IndexerUsageError, RegistryUnreachableError};
 use crate::process_environment;
 use crawl_output_files::CrawlOutputFiles;
@@ -33,13 +33,13 @@ const MAX_CONCURRENT_READS: usize = 4;
 /// The crawl stops after this many consecutive failures, because the registry appears to refuse all requests.
 const MAX_CONSECUTIVE_FAILURES: usize = 20;
 
-pub fn run(command: CrawlCommand) -> Result<IndexerExitCode> {
+pub fn run(command: CrawlSubcommand) -> Result<IndexerExitCode> {
     // Each package is read on its own thread. With one malloc arena per thread, memory that one thread frees is not
     // reused by the next: a third of the process's memory. glibc reads the variable only at start.
     process_environment::reexec_with_variable("MALLOC_ARENA_MAX", "1");
     match command {
-        CrawlCommand::Pypi { only, common } => block_on(crawl_packages(PackageRegistry::Pypi, only, common)),
-        CrawlCommand::Npm { common } => block_on(crawl_packages(PackageRegistry::Npm, Vec::new(), common)),
+        CrawlSubcommand::Pypi { only, common } => block_on(crawl_packages(PackageRegistry::Pypi, only, common)),
+        CrawlSubcommand::Npm { common } => block_on(crawl_packages(PackageRegistry::Npm, Vec::new(), common)),
     }
 }
 

@@ -6,7 +6,7 @@ use super::PyAnalyzer;
 use super::dynamic_import::{DynamicImport, dynamic_imports, has_only_named_imports};
 use super::entry_points;
 use super::module_files::{FileReferenceForms, PyModuleFiles};
-use super::registration_reachability::{WalkOrigin, import_statements};
+use super::registration_reachability::{PyCodeBlock, import_statements};
 use gatelodge_catalogue::SourceFile;
 
 /// Limits on the number of files, bytes searched and programs. If any limit is exceeded, every file counts as loaded.
@@ -34,7 +34,7 @@ impl PyAnalyzer<'_> {
             let Some(loaded) = find_loaded_files(&self.files, begin, &spoken, &mut searched) else { return };
             if self.registered_tools.paths().chain(self.deferred_tools.paths()).any(|ways| ways.has_start_in(&loaded)) {
                 let outside = (0..all.len()).filter(|file| !loaded.contains(file));
-                self.reachability.unloaded_files = outside.map(WalkOrigin::File).collect();
+                self.reachability.unloaded_files = outside.map(PyCodeBlock::File).collect();
                 return;
             }
         }

@@ -22,7 +22,7 @@ const MAX_ROUNDS: usize = 10;
 
 /// The starting point of a walk through statements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum WalkOrigin {
+pub enum PyCodeBlock {
     /// The statements of a file.
     File(usize),
     /// A function, either on its own or called on an object.
@@ -33,7 +33,7 @@ pub enum WalkOrigin {
 /// default.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct RegistrationCallChain {
-    origins: Vec<WalkOrigin>,
+    origins: Vec<PyCodeBlock>,
     is_enabled: bool,
 }
 
@@ -44,7 +44,7 @@ pub struct RegistrationCallChains(Vec<RegistrationCallChain>);
 impl RegistrationCallChains {
     /// Returns whether any path to the tool starts in one of the given files.
     pub fn has_start_in(&self, files: &HashSet<usize>) -> bool {
-        self.0.iter().any(|way| matches!(way.origins.first(), Some(WalkOrigin::File(file)) if files.contains(file)))
+        self.0.iter().any(|way| matches!(way.origins.first(), Some(PyCodeBlock::File(file)) if files.contains(file)))
     }
 
     pub fn extend(&mut self, more: Self) {
@@ -60,7 +60,7 @@ impl RegistrationCallChains {
 #[derive(Debug, Default)]
 pub struct RegistrationReachability {
     /// Origins of the current walk, outermost first.
-    origins: Vec<WalkOrigin>,
+    origins: Vec<PyCodeBlock>,
     /// Calls, keyed by the called function.
     calls: HashMap<usize, PyFunctionCallSites>,
     /// For each file, the statements that import it, keyed by importing file and statement. The value is false if the
@@ -69,9 +69,9 @@ pub struct RegistrationReachability {
     /// Module-level names that functions reassign.
     reassigned_names: HashSet<(usize, Rc<str>)>,
     /// Files that the package's entry point does not load.
-    pub unloaded_files: HashSet<WalkOrigin>,
+    pub unloaded_files: HashSet<PyCodeBlock>,
     /// Origins that are not reached by default.
-    unreachable: HashSet<WalkOrigin>,
+    unreachable: HashSet<PyCodeBlock>,
 }
 
 /// The calls to a function, and whether the function is used in other ways.
@@ -79,7 +79,7 @@ pub struct RegistrationReachability {
 struct PyFunctionCallSites {
     name: Rc<str>,
     /// Calls with their origins. The flag is false if a condition around the call is false by default.
-    sites: HashSet<(usize, WalkOrigin, bool)>,
+    sites: HashSet<(usize, PyCodeBlock, bool)>,
     /// Whether the name is also used in places where no call was recorded.
     is_used_elsewhere: bool,
 }
@@ -95,13 +95,13 @@ impl RegistrationReachability {
     }
 
     fn is_function_unreachable(&self, calls: &PyFunctionCallSites) -> bool {
-        let is_closed = |(_, from, is_on): &(usize, WalkOrigin, bool)| !is_on || self.unreachable.contains(from);
+        let is_closed = |(_, from, is_on): &(usize, PyCodeBlock, bool)| !is_on || self.unreachable.contains(from);
         !calls.is_used_elsewhere && calls.sites.iter().all(is_closed)
     }
 
     /// Returns whether every import of a file is disabled or in an unreachable file.
     fn is_file_unreachable(&self, seen: &HashMap<(usize, usize), bool>, importers: &[usize]) -> bool {
-        let counts = |file: &usize| !self.unreachable.contains(&WalkOrigin::File(*file));
+        let counts = |file: &usize| !self.unreachable.contains(&PyCodeBlock::File(*file));
         let off = seen.iter().filter(|((file, _), is_on)| !**is_on && counts(file)).count();
         off > 0 && importers.iter().filter(|file| counts(file)).count() <= off
     }
@@ -109,7 +109,7 @@ impl RegistrationReachability {
 
 impl<'f> PyAnalyzer<'f> {
     /// Runs `work` as a walk that starts at a new origin.
-    pub fn walk_from<T>(&mut self, place: WalkOrigin, work: impl FnOnce(&mut Self) -> T) -> T {
+    pub fn walk_from<T>(&mut self, place: PyCodeBlock, work: impl FnOnce(&mut Self) -> T) -> T {
         self.reachability.origins.push(place);
         let done = work(self);
         self.reachability.origins.pop();
@@ -136,9 +136,9 @@ impl<'f> PyAnalyzer<'f> {
     pub fn record_call(&mut self, call: &Rc<PyCall>, function: &PyFunction) {
         let def = Rc::as_ptr(&function.def) as usize;
         let here =
-            self.walk_stack.last().map(|def| WalkOrigin::Function(*def)).or(self.reachability.origins.last().copied());
+            self.walk_stack.last().map(|def| PyCodeBlock::Function(*def)).or(self.reachability.origins.last().copied());
         let is_on = self.disabled_depth == 0;
-        if let Some(here) = here.filter(|here| *here != WalkOrigin::Function(def)) {
+        if let Some(here) = here.filter(|here| *here != PyCodeBlock::Function(def)) {
             let name = function.def.name.clone();
             let new = || PyFunctionCallSites { name, sites: HashSet::new(), is_used_elsewhere: false };
             self.reachability.calls.entry(def).or_insert_with(new).sites.insert((
@@ -171,8 +171,8 @@ impl<'f> PyAnalyzer<'f> {
                 reach.is_file_unreachable(seen, importers.get(file).map(Vec::as_slice).unwrap_or_default())
             });
             let defs = reach.calls.iter().filter(|(_, calls)| reach.is_function_unreachable(calls));
-            let files = files.map(|(file, _)| WalkOrigin::File(*file)).chain(reach.unloaded_files.iter().copied());
-            let closed: HashSet<_> = files.chain(defs.map(|(def, _)| WalkOrigin::Function(*def))).collect();
+            let files = files.map(|(file, _)| PyCodeBlock::File(*file)).chain(reach.unloaded_files.iter().copied());
+            let closed: HashSet<_> = files.chain(defs.map(|(def, _)| PyCodeBlock::Function(*def))).collect();
             let is_same = closed == reach.unreachable;
             self.reachability.unreachable = closed;
             if is_same {
@@ -222,7 +222,7 @@ impl<'f> PyAnalyzer<'f> {
     /// Returns whether a tool is registered by default. If each call to a function was followed with its arguments, the
     /// walk of the function without arguments is ignored.
     pub fn is_reachable(&self, ways: &RegistrationCallChains) -> bool {
-        let is_by_itself = |way: &RegistrationCallChain| matches!(way.origins.last(), Some(WalkOrigin::Function(def)) if self.has_all_calls_entered(*def));
+        let is_by_itself = |way: &RegistrationCallChain| matches!(way.origins.last(), Some(PyCodeBlock::Function(def)) if self.has_all_calls_entered(*def));
         let is_open = |way: &RegistrationCallChain| {
             way.is_enabled && !way.origins.iter().any(|place| self.reachability.unreachable.contains(place))
         };

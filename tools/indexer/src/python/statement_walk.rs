@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use super::PyAnalyzer;
-use super::registration_reachability::WalkOrigin;
+use super::registration_reachability::PyCodeBlock;
 use super::scope::{PyScope, PyScopeId};
 use super::static_value::{PyArguments, PyClassValue, PyFunction, PyInstance, PyValue};
 use super::syntax::{PyCall, PyClassDef, PyExpr, PyFunctionDef, PyStmt};
@@ -16,7 +16,7 @@ impl PyAnalyzer<'_> {
     pub fn walk_file(&mut self, file: usize) {
         let scope = self.module_scope(file);
         if let Some(statements) = self.module_statements(file) {
-            self.walk_from(WalkOrigin::File(file), |reader| reader.walk_statements(&statements, scope));
+            self.walk_from(PyCodeBlock::File(file), |reader| reader.walk_statements(&statements, scope));
         }
     }
 
@@ -97,7 +97,7 @@ impl PyAnalyzer<'_> {
         if is_inside {
             return walk(self);
         }
-        self.walk_from(WalkOrigin::Function(Rc::as_ptr(&function.def) as usize), walk);
+        self.walk_from(PyCodeBlock::Function(Rc::as_ptr(&function.def) as usize), walk);
     }
 
     /// Walks a function's body with its parameters bound to the arguments.
@@ -143,7 +143,7 @@ impl PyAnalyzer<'_> {
             let PyStmt::Def(def) = statement else { continue };
             if def.can_register_tools {
                 let function = PyFunction { def: def.clone(), scope: class.scope, receiver: Some(own.clone()) };
-                let place = WalkOrigin::Function(Rc::as_ptr(def) as usize);
+                let place = PyCodeBlock::Function(Rc::as_ptr(def) as usize);
                 self.walk_from(place, |reader| reader.walk_function(&function, &PyArguments::default()));
             }
         }

@@ -9,7 +9,7 @@ use gatelodge_mutants::mutant;
 use gatelodge_store::CallId;
 use http::{HeaderMap, StatusCode};
 
-use super::CallResult;
+use super::AllowedCallResult;
 use crate::Gateway;
 use crate::deadline_timer::{DeadlineTimer, timeout};
 use crate::http_server::responder::Responder;
@@ -53,7 +53,7 @@ impl CallRounds<'_> {
         resumed: Option<Box<SuspendedCall>>,
         call: CallId,
         responder: &mut Responder,
-    ) -> Result<CallResult, UpstreamSendError> {
+    ) -> Result<AllowedCallResult, UpstreamSendError> {
         let about = self.subject.mcp_name_header(self.request.method());
         let mut step = match resumed {
             Some(suspended) => CallRound::Resume(suspended),
@@ -63,13 +63,13 @@ impl CallRounds<'_> {
             let is_first = round == 0 && matches!(step, CallRound::Send(..));
             let sent = self.run_round(step, responder).await;
             let sent = if is_first { sent } else { sent.map_err(UpstreamSendError::after_call_sent) };
-            let Ok(CallResult::InputRequired { result }) = sent else { return sent };
+            let Ok(AllowedCallResult::InputRequired { result }) = sent else { return sent };
             if round == MAX_INPUT_ROUNDS {
                 break;
             }
             step = match Box::pin(self.ask_client(&result, responder)).await? {
                 Some(next) => next,
-                None => return Ok(CallResult::Cancelled),
+                None => return Ok(AllowedCallResult::Cancelled),
             };
         }
         Err(UpstreamSendError::InvalidResponse("the server asked for client input too many times".to_owned()))
@@ -107,7 +107,11 @@ impl CallRounds<'_> {
     }
 
     /// Runs one round within the time limit of a call.
-    async fn run_round(&self, step: CallRound, responder: &mut Responder) -> Result<CallResult, UpstreamSendError> {
+    async fn run_round(
+        &self,
+        step: CallRound,
+        responder: &mut Responder,
+    ) -> Result<AllowedCallResult, UpstreamSendError> {
         let call = match &step {
             CallRound::Send(call, _) => *call,
             CallRound::Resume(suspended) => suspended.call,
@@ -132,7 +136,7 @@ impl CallRounds<'_> {
                 Ok((ended, exchange)) => {
                     self.handle_forward_outcome(&forward_ctx, link_epoch, ended, exchange, responder).await
                 }
-                Err(text) => Ok(CallResult::LocalReply { text }),
+                Err(text) => Ok(AllowedCallResult::LocalReply { text }),
             }
         });
         let taken = timeout(forward_ctx.deadline_timer, self.gw.settings.call_timeout, taking)
@@ -203,7 +207,7 @@ impl CallRounds<'_> {
         ended: ForwardOutcome,
         exchange: Option<UpstreamResponse>,
         responder: &mut Responder,
-    ) -> Result<CallResult, UpstreamSendError> {
+    ) -> Result<AllowedCallResult, UpstreamSendError> {
         let Self { gw, ctx, request, .. } = self;
         let (message, spans, exchange) = match (ended, exchange) {
             (ForwardOutcome::Response(message, spans), Some(exchange)) => (message, spans, exchange),
@@ -211,7 +215,7 @@ impl CallRounds<'_> {
                 let mut suspended = self.suspend(forward_ctx, link_epoch, &requests, exchange)?;
                 suspended.in_flight = responder.take_in_flight_guard();
                 let text = client_input::suspend(gw, suspended)?;
-                return Ok(CallResult::LocalReply { text: gatelodge_mcp::result_response(request.id(), &text) });
+                return Ok(AllowedCallResult::LocalReply { text: gatelodge_mcp::result_response(request.id(), &text) });
             }
             (_, exchange) => {
                 // A stateful client sends `notifications/cancelled` itself; it is passed on to a stateful upstream.
@@ -220,12 +224,12 @@ impl CallRounds<'_> {
                     exchange.abandon();
                 }
                 Box::pin(client_input::cancel_after_hang_up(gw, ctx, forward_ctx.call)).await;
-                return Ok(CallResult::Cancelled);
+                return Ok(AllowedCallResult::Cancelled);
             }
         };
         client_capability_check::check_response(gw, ctx, request, &message, &spans)?;
         if let Some(result) = client_input::required_input(ctx, &message, &gw.settings.reply_limits)? {
-            return Ok(CallResult::InputRequired { result });
+            return Ok(AllowedCallResult::InputRequired { result });
         }
         if !client_input::are_all_server_requests_allowed(gw, ctx, &message).await {
             return Err(UpstreamSendError::InvalidResponse(
@@ -235,7 +239,7 @@ impl CallRounds<'_> {
         if can_request_input(request.method())
             && let Some(text) = client_input::url_elicitation_result(gw, ctx, &message).await?
         {
-            return Ok(CallResult::LocalReply { text: gatelodge_mcp::result_response(request.id(), &text) });
+            return Ok(AllowedCallResult::LocalReply { text: gatelodge_mcp::result_response(request.id(), &text) });
         }
         let (text, outcome) = parsed_response_for_client(ctx, &message, &spans, request.id())
             .ok_or_else(|| UpstreamSendError::InvalidResponse("the response cannot be read".to_owned()))?;
@@ -249,7 +253,7 @@ impl CallRounds<'_> {
                 &gw.settings.reply_limits,
             ),
         };
-        Ok(CallResult::Response { status, text, outcome, exchange: Box::new(exchange) })
+        Ok(AllowedCallResult::Response { status, text, outcome, exchange: Box::new(exchange) })
     }
 }
 

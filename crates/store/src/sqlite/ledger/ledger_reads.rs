@@ -10,7 +10,7 @@ use crate::counter::{CounterKey, CounterState};
 use crate::hash_chain::ChainHead;
 use crate::ledger::{CallLogFilter, CallLogRow, ChainReport, CounterUsage};
 use crate::sqlite::db_file::DbFile;
-use crate::sqlite::{chain_head_file, log_table};
+use crate::sqlite::{chain_head_file, log_table_reader};
 
 /// Runs a read on a blocking thread.
 pub(super) async fn run_blocking<T: Send + 'static>(
@@ -24,7 +24,7 @@ pub(super) async fn run_blocking<T: Send + 'static>(
 
 /// Returns the anchor, which is the last pruned row.
 pub(super) fn read_anchor(db: &Connection) -> rusqlite::Result<ChainHead> {
-    db.prepare_cached("SELECT seq, hash FROM anchor")?.query_row([], log_table::read_head)
+    db.prepare_cached("SELECT seq, hash FROM anchor")?.query_row([], log_table_reader::read_head)
 }
 
 /// Returns the newest rows that match a filter, oldest first.
@@ -76,7 +76,7 @@ pub(super) fn verify_chain(
     let mut statement = db.prepare("SELECT seq, at, body, hash FROM log WHERE seq > ? ORDER BY seq")?;
     let mut rows = statement.query([anchor.seq])?;
     while let Some(row) = rows.next()? {
-        let holds = match log_table::read_row(row) {
+        let holds = match log_table_reader::read_row(row) {
             Ok(line) => inspection.verify_call_row(line.seq, line.at, line.body, line.hash),
             Err(seq) => inspection.record_unreadable(seq),
         };

@@ -16,7 +16,7 @@ use super::ledger_error::LedgerError;
 use super::reply_dispatcher::{self, ReplyDispatcher, ReplyMailboxEntry};
 use super::row_retry_queue::RowRetryQueue;
 use super::wal_sync::WalSyncSignal;
-use super::writer_queue::{CallerThread, WriterQueue};
+use super::writer_queue::{CallerThreadId, WriterQueue};
 use super::writer_request::{
     GrantedReservation, ReplySender, ReserveReply, ReserveRequest, SharedWriterState, WriterRequest,
 };
@@ -129,7 +129,7 @@ impl LedgerWriter {
 
     /// Writes one batch without waiting for other processes. If `of` is given, the batch contains no reservations of
     /// other threads. Returns `false` if the batch must be left to the writer thread, which may wait.
-    fn try_run_batch(&mut self, of: Option<CallerThread>) -> bool {
+    fn try_run_batch(&mut self, of: Option<CallerThreadId>) -> bool {
         let is_plain = !self.is_failing && self.flush_waiters.is_empty() && self.pending.is_empty();
         if !is_plain || self.shared.has_orphans() || !self.is_same_file() {
             return false;
@@ -397,7 +397,7 @@ impl LedgerWriter {
         }
     }
 
-    fn send_reply(&mut self, caller: CallerThread, to: ReplySender<ReserveReply>, answer: ReserveReply) {
+    fn send_reply(&mut self, caller: CallerThreadId, to: ReplySender<ReserveReply>, answer: ReserveReply) {
         match caller.runtime() {
             // A reply without a receiver is refunded at once: a flush in this batch waits for it.
             Some(runtime) if !to.is_closed() => self.replies.push(ReplyMailboxEntry { runtime, reply: to, answer }),
@@ -469,7 +469,7 @@ fn drop_database(writer: &Mutex<LedgerWriter>) {
 
 /// Called by a waiting caller to write its thread's requests itself. If the writer lock is taken, the holder of the
 /// lock writes them instead.
-pub(super) fn lead_batch(writer: &Mutex<LedgerWriter>, queue: &WriterQueue, own: CallerThread) {
+pub(super) fn lead_batch(writer: &Mutex<LedgerWriter>, queue: &WriterQueue, own: CallerThreadId) {
     let mut of = Some(own);
     for _ in 0..MAX_LED_BATCHES {
         let turn = writer.try_lock().or_else(|busy| match busy {

@@ -9,7 +9,7 @@ use crate::StoreError;
 use crate::call_record::prune_record;
 use crate::clock::to_unix_nanoseconds;
 use crate::hash_chain::ChainHead;
-use crate::sqlite::{chain_head_file, log_table};
+use crate::sqlite::{chain_head_file, log_table_reader};
 
 /// Number of rows deleted per step, which takes a few milliseconds.
 const MAX_ROWS_PER_SWEEP: u64 = 2_000;
@@ -43,7 +43,7 @@ pub(super) fn move_anchor(
 ) -> rusqlite::Result<Result<Option<PruneOutcome>, StoreError>> {
     let anchor = ledger_reads::read_anchor(db)?;
     let mut select = db.prepare_cached("SELECT seq, hash FROM log WHERE seq = ? AND seq > ?")?;
-    let Some(last) = select.query_row(params![through, anchor.seq], log_table::read_head).optional()? else {
+    let Some(last) = select.query_row(params![through, anchor.seq], log_table_reader::read_head).optional()? else {
         return Ok(Ok(None));
     };
     let removed = last.seq - anchor.seq;

@@ -13,7 +13,7 @@ use tokio::runtime::{self, Handle};
 use tokio::sync::Notify;
 use tokio::task;
 
-use super::writer_queue::{CallerThread, WriterQueue};
+use super::writer_queue::{CallerThreadId, WriterQueue};
 use super::writer_request::{GrantedReservation, ReplySender, ReserveReply, SharedWriterState, WriterRequest};
 
 /// A reply, its receiver, and the runtime on which the receiver is waiting.
@@ -69,8 +69,8 @@ impl ReplyDispatcher {
 
     /// Returns the calling thread. If the caller is a Tokio task, the result includes its runtime, and a mailbox is
     /// created for that runtime if it has none.
-    pub fn caller_thread(&self) -> CallerThread {
-        let own = CallerThread::current();
+    pub fn caller_thread(&self) -> CallerThreadId {
+        let own = CallerThreadId::current();
         // A caller outside a task may block its runtime, so a mailbox task would not run.
         let (Ok(runtime), Some(_)) = (Handle::try_current(), task::try_id()) else { return own };
         let id = runtime.id();

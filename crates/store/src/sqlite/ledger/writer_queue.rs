@@ -65,13 +65,13 @@ enum WriterWakeMode {
 
 /// The thread that queued a reservation. Replying on the same thread needs no wake-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct CallerThread {
+pub(super) struct CallerThreadId {
     thread: ThreadId,
     /// The caller's runtime, if replies go through a mailbox.
     runtime: Option<runtime::Id>,
 }
 
-impl CallerThread {
+impl CallerThreadId {
     /// Returns the calling thread.
     pub fn current() -> Self {
         thread_local!(static OWN: ThreadId = thread::current().id());
@@ -230,7 +230,7 @@ impl WriterQueue {
 
     /// Like [`take`](Self::take), but takes only reservations and rows, and returns `None` if there are other requests
     /// among the oldest ones. If `of` is given, the reservations of other threads stay in the queue.
-    pub fn take_appends(&self, max: usize, of: Option<CallerThread>) -> Option<Vec<WriterRequest>> {
+    pub fn take_appends(&self, max: usize, of: Option<CallerThreadId>) -> Option<Vec<WriterRequest>> {
         let mut state = self.lock();
         let max = max.min(state.requests.len()).min(batch_length(&state.requests));
         if !state.requests.iter().take(max).all(WriterRequest::is_append_only) {
@@ -321,7 +321,7 @@ mod tests {
             let pushed = std::time::Instant::now();
             queue.push(outcome()).expect("room");
             thread::sleep(IDLE_FLUSH_INTERVAL / 10);
-            let taken = queue.take_appends(8, Some(CallerThread::current())).map(|taken| taken.len());
+            let taken = queue.take_appends(8, Some(CallerThreadId::current())).map(|taken| taken.len());
             was_late |= pushed.elapsed() > IDLE_FLUSH_INTERVAL;
             assert!(was_late || taken == Some(1));
         }
@@ -379,15 +379,19 @@ mod tests {
                 reply: oneshot::channel().0,
             })
         };
-        let other = thread::spawn(CallerThread::current).join().expect("a tag");
+        let other = thread::spawn(CallerThreadId::current).join().expect("a tag");
         let queue = WriterQueue::default();
-        for request in
-            [call(CallerThread::current()), call(other), outcome(), call(CallerThread::current()), WriterRequest::Wake]
-        {
+        for request in [
+            call(CallerThreadId::current()),
+            call(other),
+            outcome(),
+            call(CallerThreadId::current()),
+            WriterRequest::Wake,
+        ] {
             queue.push_without_wake(request).expect("room");
         }
         assert!(queue.take_appends(5, Some(other)).is_none(), "there is another request");
-        let own = queue.take_appends(4, Some(CallerThread::current())).expect("rows");
+        let own = queue.take_appends(4, Some(CallerThreadId::current())).expect("rows");
         assert!(
             matches!(own.as_slice(), [WriterRequest::Reserve(_), WriterRequest::Append(_), WriterRequest::Reserve(_)]),
             "{own:?}"

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use tokio::sync::oneshot;
 
 use super::batch_executor::WriteOutcome;
-use super::writer_queue::CallerThread;
+use super::writer_queue::CallerThreadId;
 use crate::StoreError;
 use crate::call_record::{CallRecord, not_sent_record};
 use crate::clock::to_unix_nanoseconds;
@@ -44,7 +44,7 @@ pub(super) enum WriterRequest {
 #[derive(Debug)]
 pub(super) struct ReserveRequest {
     /// The caller's thread.
-    pub caller: CallerThread,
+    pub caller: CallerThreadId,
     pub charges: Vec<CounterCharge>,
     pub intent: EncodedRow,
     pub reply: ReplySender<ReserveReply>,

@@ -11,7 +11,7 @@ use crate::clock::to_unix_nanoseconds;
 use crate::hash_chain::ChainHead;
 use crate::ledger::ChainReport;
 use crate::log_page::ChainedRow;
-use crate::sqlite::{chain_head_file, log_table};
+use crate::sqlite::{chain_head_file, log_table_reader};
 
 #[async_trait]
 impl AdminLog for SqliteStateStore {
@@ -33,11 +33,11 @@ impl AdminLog for SqliteStateStore {
     }
 
     async fn page_after(&self, after: u64) -> Result<Vec<ChainedRow>, StoreError> {
-        self.run(move |db| log_table::page_after(db, ADMIN_LOG_TABLE, after)).await
+        self.run(move |db| log_table_reader::page_after(db, ADMIN_LOG_TABLE, after)).await
     }
 
     async fn head(&self) -> Result<ChainHead, StoreError> {
-        self.run(|db| Ok(log_table::last_head(db, "admin_log")?.unwrap_or(ChainHead::EMPTY))).await
+        self.run(|db| Ok(log_table_reader::last_head(db, "admin_log")?.unwrap_or(ChainHead::EMPTY))).await
     }
 
     async fn verify(&self, head: Option<ChainHead>) -> Result<ChainReport, StoreError> {
@@ -49,7 +49,7 @@ impl AdminLog for SqliteStateStore {
             let mut statement = db.prepare("SELECT seq, at, body, hash FROM admin_log ORDER BY seq")?;
             let mut rows = statement.query([])?;
             while let Some(row) = rows.next()? {
-                let holds = match log_table::read_row(row) {
+                let holds = match log_table_reader::read_row(row) {
                     Ok(line) => inspection.verify_row(line.seq, line.at, line.body, line.hash),
                     Err(seq) => inspection.record_unreadable(seq),
                 };
@@ -66,7 +66,7 @@ impl AdminLog for SqliteStateStore {
 /// Writes an entry within the open transaction.
 pub(super) fn write(db: &Connection, entry: &AdminLogEntry) -> Result<(), StoreError> {
     let (at, body) = (to_unix_nanoseconds(entry.at), entry.to_body()?);
-    let end = log_table::last_head(db, "admin_log")?.unwrap_or(ChainHead::EMPTY).next(at, &body);
+    let end = log_table_reader::last_head(db, "admin_log")?.unwrap_or(ChainHead::EMPTY).next(at, &body);
     db.execute(
         "INSERT INTO admin_log (seq, at, body, hash) VALUES (?, ?, ?, ?)",
         params![end.seq, at, body, end.hash.0],

@@ -36,7 +36,7 @@ pub fn run(args: &IndexChangesArgs, url: &str, log: &Path) -> Result<CommandExit
         return Err(UsageError(format!("`{shown}` is not encrypted; use `https://`")).into());
     }
     let secret = load_secret(args)?;
-    let mut kept = DeliveryCursors::open(log, url)?;
+    let mut kept = IndexChangeDeliveryCursors::open(log, url)?;
     let mut cursor = args.since.or(kept.cursor()).unwrap_or_default();
     let mut count = 0;
     loop {
@@ -139,7 +139,7 @@ fn signed_headers(body: &str, cursor: u64, secret: &[u8], second: i64) -> Result
 }
 
 /// Delivery cursors of all webhooks, by URL hash. Holds a lock that keeps other processes from using the cursor file.
-struct DeliveryCursors {
+struct IndexChangeDeliveryCursors {
     path: PathBuf,
     /// Hash of the webhook's URL. The URL itself is not stored because it may contain a secret.
     endpoint_hash: String,
@@ -147,7 +147,7 @@ struct DeliveryCursors {
     _lock: File,
 }
 
-impl DeliveryCursors {
+impl IndexChangeDeliveryCursors {
     fn open(log: &Path, url: &str) -> Result<Self> {
         let path = log.with_file_name(CURSORS_FILE_NAME);
         let lock = path.with_extension("lock");

@@ -13,8 +13,8 @@ use super::config_diagnostic::{ConfigDiagnostic, ConfigDiagnosticCode, suggest_n
 use super::config_reader::{ConfigReader, SpannedValue};
 use super::config_redaction::has_token;
 use super::config_sections::RawGrant;
-use super::policies_section::PoliciesSection;
-use super::servers_section::ServersSection;
+use super::policies_section_reader::PoliciesSection;
+use super::servers_section_reader::ServersSection;
 use super::time_syntax::parse_timestamp;
 use crate::header_template::EnvironmentLookup;
 use crate::input_file::FileStamp;

@@ -6,7 +6,7 @@ use http::Uri;
 
 use super::config_reader::ConfigReader;
 use super::config_sections::RawTelemetry;
-use super::servers_section::{read_headers, read_url, warn_clear_text};
+use super::servers_section_reader::{read_headers, read_url, warn_clear_text};
 use crate::header_template::EnvironmentLookup;
 
 /// Telemetry settings from the configuration file.

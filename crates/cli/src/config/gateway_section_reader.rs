@@ -8,7 +8,7 @@ use gatelodge_gateway::GatewaySettings;
 use super::config_diagnostic::{ConfigDiagnostic, ConfigDiagnosticCode};
 use super::config_reader::{ConfigReader, SpannedValue};
 use super::config_sections::{RawAdmin, RawGateway};
-use super::telemetry_section::TelemetrySection;
+use super::telemetry_section_reader::TelemetrySection;
 use super::time_syntax::{DURATION_SYNTAX, parse_duration};
 
 /// Default address that clients connect to. Only this machine can reach it.
