@@ -1,5 +1,7 @@
 //! Records in the call log.
 
+mod encode_record;
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -248,7 +250,7 @@ impl CallRecord {
 impl CallRecord {
     /// Returns the record as it is stored in the log.
     pub(crate) fn to_body(&self) -> Result<String, StoreError> {
-        serde_json::to_string(self).map_err(|error| StoreError::Corrupt(error.to_string()))
+        encode_record::encode_record(self)
     }
 
     /// Parses a stored record.
