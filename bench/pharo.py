@@ -177,7 +177,7 @@ def report(figures: dict[str, dict[str, list[float]]], calls: int) -> bool:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--gatelodge", metavar="PROGRAM", default=str(ROOT / "target/release/gatelodge"))
+    parser.add_argument("--gatelodge", metavar="PROGRAM", default=str(ROOT / "target/dist/gatelodge"))
     parser.add_argument("--source", metavar="DIR", type=Path)
     parser.add_argument("--rounds", metavar="N", type=int, default=15)
     parser.add_argument("--calls", metavar="N", type=int, default=1000)

@@ -37,8 +37,8 @@ use load_generator::{LoadSpec, run_slice};
 
 const HELP: &str = "Measures the overhead of a call through the gateway, compared with the upstream itself and with proxies that do not inspect requests.
 
-    cargo build --release -p gatelodge
-    cargo run --release -p gatelodge-bench --bin call_overhead -- [CASE…] [OPTIONS]
+    cargo build --profile dist -p gatelodge
+    cargo run --profile dist -p gatelodge-bench --bin call_overhead -- [CASE…] [OPTIONS]
 
 CASE is the beginning of a case's name. Without one, all cases run except slow ones.
 
