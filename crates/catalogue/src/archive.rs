@@ -144,7 +144,7 @@ impl UnpackedArchive {
     }
 }
 
-/// Extracts the wanted files from an archive. Always terminates, and counts everything it skips. If it skips anything,
+/// Extracts the requested files from an archive. Always terminates, and counts everything it skips. If it skips anything,
 /// the result covers only part of the package.
 ///
 /// # Examples

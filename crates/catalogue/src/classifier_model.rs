@@ -116,7 +116,8 @@ fn is_warning(key: FeatureId) -> bool {
     }
 }
 
-/// Makes scores non-decreasing in the order of risk: Read, Write, Execute, then Destructive and Financial.
+/// Raises each score to at least that of every less risky category. The order is Read, Write, Execute; Destructive and
+/// Financial both rank above Execute.
 fn make_nondecreasing(points: CategoryScores) -> CategoryScores {
     let [read, write, run, destroy, pay] = points;
     let write = write.max(read);

@@ -11,7 +11,7 @@ use http_body::{Frame, SizeHint};
 /// If the part after the head is shorter than this, it is copied into the same segment, which costs less than a second
 /// segment.
 const MAX_COPIED_BYTES: usize = 16 << 10;
-/// Maximum frame size. Frames that have been sent are freed while the rest is still waiting.
+/// Maximum frame size. A body is sent in frames so that memory is freed as each frame leaves.
 const MAX_FRAME_BYTES: usize = 256 << 10;
 
 /// A message body in segments, so that changing its beginning does not require copying the rest. Most bodies have one

@@ -51,7 +51,7 @@ pub(crate) const META_MEMBERS: &[&str] = &[
 /// The members of `params.ref`.
 pub(crate) const REFERENCE_MEMBERS: &[&str] = &["type", "name", "uri", "title"];
 
-/// Returns whether `key` is not a known name, but a lenient parser would treat it as one.
+/// Returns whether `key` is an unknown name that a lenient parser would treat as a known one.
 pub(crate) fn is_confusable(key: &str, known: &[&str]) -> bool {
     if known.contains(&key) {
         return false;

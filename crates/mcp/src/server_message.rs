@@ -340,7 +340,7 @@ impl<'a> ServerResponse<'a> {
         })
     }
 
-    /// Writes an error response with a different id and code.
+    /// Writes this error response with its id and code replaced.
     pub fn with_code(&self, id: &RequestId<'_>, code: i64) -> String {
         let mut edits = vec![self.id_edit(id)];
         if let ServerResponsePayload::Error(raw) = self.payload {

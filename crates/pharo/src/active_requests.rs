@@ -28,7 +28,7 @@ pub(crate) struct ActiveRequests {
 /// The limit that a request counts towards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RequestSlotKind {
-    /// Requests that end once they have been answered.
+    /// Ordinary requests, which end with their reply.
     Call,
     /// Streams, which end when their clients disconnect.
     Stream,

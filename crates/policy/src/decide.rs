@@ -205,7 +205,7 @@ fn refuse_invalid_arguments(block: &RuleBlock, tool: &CalledTool<'_>, call: &Cal
     }
 }
 
-/// Returns why the arguments fail validation. `None` if they are valid, or if the block does not ask for validation.
+/// Returns why the arguments fail validation, or `None` if they are valid or the block does not ask for validation.
 pub(crate) fn argument_violation(block: &RuleBlock, tool: &CalledTool<'_>, call: &Call<'_>) -> Option<String> {
     if !block.validate_arguments {
         return None;

@@ -189,7 +189,7 @@ fn describe_call(method: &str, target: Option<&str>) -> String {
     }
 }
 
-/// Returns why a policy cannot have a block that allows exactly this name. `None` if it can.
+/// Returns why a policy cannot have a block for exactly this name, or `None` if it can.
 fn uncoverable_reason(section: DraftSection, name: &str) -> Option<&'static str> {
     match section {
         DraftSection::Methods if name.is_empty() || crate::method_rules::METHODS_DECIDED_BY_TARGET.contains(&name) => {

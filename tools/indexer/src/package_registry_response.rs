@@ -63,7 +63,7 @@ pub fn package_names(page: &str, wanted: impl Fn(&str) -> bool) -> Vec<String> {
     names
 }
 
-/// Returns the newest file of a Python package, or a file of the wanted version. Yanked files and pre-releases are
+/// Returns the newest file of a Python package, or a file of the requested version. Yanked files and pre-releases are
 /// used only if there are no others.
 pub fn find_pypi_file(page: &str, package: &str, wanted: Option<&str>) -> Option<ReleaseFile> {
     #[derive(Deserialize)]
@@ -119,7 +119,7 @@ fn version_in_file_name(file: &str, package: &str) -> Option<String> {
     Some(version.to_owned())
 }
 
-/// Returns the newest file of an npm package, or the file of the wanted version.
+/// Returns the newest tarball of an npm package, or that of the requested version.
 pub fn find_npm_file(page: &str, wanted: Option<&str>) -> Option<ReleaseFile> {
     #[derive(Deserialize)]
     struct NpmPage<'p> {

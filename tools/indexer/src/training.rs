@@ -101,7 +101,7 @@ pub struct HeldOutPrediction {
 /// Learns from labelled tools; `origin` describes the labels.
 ///
 /// # Errors
-/// Returns an error if a data file of this program is not valid, which a test rules out.
+/// An embedded data file is invalid. A test guards against this.
 pub fn train(tools: &[LabelledTool<'_>], origin: &str) -> Result<TrainingResult, TrainingModelError> {
     let servers = group_by_server(tools);
     let begin = || {

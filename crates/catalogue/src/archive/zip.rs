@@ -1,4 +1,4 @@
-//! Reads zip archives: the central directory, then only the wanted entries.
+//! Reads zip archives: the central directory, then only the requested entries.
 
 use std::io::{Read, Seek, SeekFrom};
 

@@ -97,9 +97,9 @@ pub(super) fn takes_program(found: &ParsedTool<'_>) -> bool {
     found.signals.iter().any(|signal| is_program(signal.kind))
 }
 
-/// Returns whether a destructive verb removes something permanently. A verb such as `remove` might only detach
-/// something if the definition mentions a relation, such as a label. This exception does not apply if the tool takes
-/// code, a command or a query, or if its name also contains a verb for running, paying or undoing something.
+/// Returns whether a destructive verb removes something permanently. A verb such as `remove` may only detach
+/// something, if the definition mentions something that can be detached, such as a label. A tool that takes code, a
+/// command or a query, or whose name also contains a riskier verb, never counts as detaching.
 fn verb_removal_extent(word: &LexiconWord, found: &ParsedTool<'_>, data: &ClassifierData) -> RemovalExtent {
     let does_more = |word: &LexiconWord| {
         let group = word.group.filter(|group| *group != VerbGroup::Destroy && !word.is_often_noun);

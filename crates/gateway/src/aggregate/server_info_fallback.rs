@@ -19,8 +19,7 @@ pub(crate) struct ServerInfoFallback {
 
 #[derive(Debug)]
 struct CachedServerInfo {
-    /// The upstream that sent the information. A reconfigured server has a new `Upstream`, for which the entry is not
-    /// valid.
+    /// The upstream that sent the information. A reconfigured server has a new `Upstream`, which invalidates this entry.
     upstream: Weak<Upstream>,
     server_info: Bytes,
     is_stateless: bool,

@@ -281,8 +281,8 @@ impl UpstreamRequest {
         Self { call: Some(call), ..Self::notification(body) }
     }
 
-    /// Adds the gateway's span. If the client's message contained a trace context, the body must already contain the
-    /// context of this span in its place.
+    /// Sets the trace context that is sent to the server. A trace context in the client's message must already have
+    /// been replaced by this one.
     pub fn with_span(self, span: Option<UpstreamSpanContext>) -> Self {
         Self { span: span.map(Box::new), ..self }
     }

@@ -172,7 +172,7 @@ fn convert_argument_condition(
     }
 }
 
-/// Returns why the members of a condition's list cannot be converted. `None` if they can.
+/// Returns why the elements of a condition's list cannot be converted, or `None` if they can.
 fn unsupported_members_reason(operator: Operator, items: &[SyntaxNode]) -> Option<String> {
     let is_scalar = |item: &SyntaxNode| matches!(item.kind(), JsonKind::String | JsonKind::Number | JsonKind::Bool);
     if let Some(item) = items.iter().find(|item| !is_scalar(item)) {
@@ -204,9 +204,8 @@ fn note_types(importer: &mut InterceptImporter, operator: Operator, items: &[Syn
     }
 }
 
-/// Adds a note that numbers are compared exactly. Intercept compares floats, and different numbers can become the same
-/// float. Compared with Intercept, operators that hold for unequal numbers therefore hold more often, and operators
-/// that hold for equal numbers hold less often.
+/// Adds a note that numbers are compared exactly. Intercept compares floats, and two different numbers can round to the
+/// same float. An imported `neq` may therefore match where Intercept's did not, and an `eq` may no longer match.
 fn note_digits(importer: &mut InterceptImporter, operator: Operator, items: &[SyntaxNode], value: &SyntaxNode) {
     if items.iter().all(|item| item.kind() != JsonKind::Number) {
         return;

@@ -1,4 +1,4 @@
-//! Requirements for windows: when they start, when they have capacity again, and that no clock change refills them.
+//! Conformance cases for limit windows: when a window starts, when it resets, and that no clock change refills it.
 
 use std::time::Duration;
 

@@ -41,7 +41,7 @@ pub fn report_errors(errors: &[ReadToolError]) {
 
 /// Prints the reasons why tools could not be classified, one per line.
 pub fn report_messages(errors: Vec<String>) {
-    /// Maximum number of reasons to print. If there are more, only the number of remaining ones is printed.
+    /// Maximum number of reasons to print. The rest are summarized as a count.
     const MAX_PRINTED_ERRORS: usize = 20;
     for error in errors.iter().take(MAX_PRINTED_ERRORS) {
         print_stderr(&format!("not classified: {}", escape_for_terminal(error)));

@@ -27,7 +27,7 @@ pub(crate) struct NotificationFilter {
 }
 
 impl NotificationFilter {
-    /// Creates a filter for lists and resources, and optionally log messages.
+    /// Creates a filter for list changes and resource updates, and optionally for log messages.
     pub fn of(lists: ListChangedSet, uris: Vec<String>, wants_log: bool) -> Self {
         Self { lists, uris, wants_log, ..Self::default() }
     }
