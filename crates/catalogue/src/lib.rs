@@ -57,7 +57,7 @@ pub use package_index::{
     ToolFacts, ToolHints, index_changes, index_file_format as index_format, normalized_name,
 };
 pub use package_reference::{PackageReference, VersionComparison};
-pub use precheck::{PrecheckResult, PrecheckVerdict, precheck, precheck_indexed};
+pub use precheck::{ConnectionAdvice, PrecheckVerdict, precheck, precheck_indexed};
 pub use recommendation::{RecommendedAction, recommendation_effect, recommended_policy};
 pub use risk_signals::{RiskSignal, RiskSignalKind};
 pub use server_context::ServerContext;

@@ -34,14 +34,14 @@ impl PrecheckVerdict {
 
 /// The advice on connecting a server, and the reasons for it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct PrecheckResult {
+pub struct ConnectionAdvice {
     /// The advice.
     pub verdict: PrecheckVerdict,
     /// The reasons for the advice.
     pub reasons: Vec<String>,
 }
 
-impl PrecheckResult {
+impl ConnectionAdvice {
     /// Raises the verdict to at least `least`, and adds the reason.
     pub fn at_least(mut self, least: PrecheckVerdict, why: String) -> Self {
         self.verdict = self.verdict.max(least);
@@ -66,12 +66,12 @@ impl PrecheckResult {
 }
 
 /// Returns the advice on connecting the indexed version of a server.
-pub fn precheck_indexed(server: &IndexedServer<'_>, tools: &[ToolFacts]) -> PrecheckResult {
+pub fn precheck_indexed(server: &IndexedServer<'_>, tools: &[ToolFacts]) -> ConnectionAdvice {
     precheck(tools).with_incidents(&incidents_of_package(server.source(), server.package(), Some(server.version())))
 }
 
 /// Returns the advice on connecting a server, based on its tools.
-pub fn precheck(tools: &[ToolFacts]) -> PrecheckResult {
+pub fn precheck(tools: &[ToolFacts]) -> ConnectionAdvice {
     let mut reasons: Vec<String> = Vec::new();
     let names = |wanted: &dyn Fn(&ToolFacts) -> bool| {
         let all: Vec<String> =
@@ -123,5 +123,5 @@ pub fn precheck(tools: &[ToolFacts]) -> PrecheckResult {
     if reasons.is_empty() {
         reasons.push("all tools that were found only read; the model still sees what they read".to_owned());
     }
-    PrecheckResult { verdict, reasons }
+    ConnectionAdvice { verdict, reasons }
 }

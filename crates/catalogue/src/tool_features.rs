@@ -18,7 +18,7 @@ pub(crate) enum WordPosition {
     DescriptionVerb,
     /// Any word in the first sentence of the description.
     FirstSentence,
-    /// Any word in a later sentence of the description.
+    /// A word in the description, after its first sentence.
     LaterSentence,
     /// A possible value of a parameter that selects an operation.
     ChoiceValue,

@@ -28,7 +28,7 @@ pub struct FeatureKey(FeatureId);
 /// Kinds of features. They differ in how much a single feature says about a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FeatureKind {
-    /// A verb group, a pair of groups, or a flag.
+    /// A fact about the tool: the group of its verb, a pair of such groups, or a flag.
     Fact,
     /// A word, or a pair of words.
     Word,
@@ -50,7 +50,7 @@ impl FeatureKey {
 /// Error returned when one of the classifier's data files cannot be read, or the weights cannot be serialized.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot use the data of the classifier")]
-pub struct TrainingModelError(#[from] ClassifierDataError);
+pub struct ClassifierDataFileError(#[from] ClassifierDataError);
 
 /// The category that a model in training assigns to a tool.
 #[derive(Debug, Clone, PartialEq)]
@@ -72,7 +72,7 @@ impl TrainingModel {
     ///
     /// # Errors
     /// Returns an error if a data file compiled into this build cannot be read.
-    pub fn untrained() -> Result<Self, TrainingModelError> {
+    pub fn untrained() -> Result<Self, ClassifierDataFileError> {
         Ok(Self(ClassifierData::untrained()?))
     }
 
@@ -141,7 +141,7 @@ impl TrainingModel {
     ///
     /// # Errors
     /// Returns an error if the weights cannot be serialized.
-    pub fn to_text(&self, origin: &str, calibration: ConfidenceCalibration) -> Result<String, TrainingModelError> {
+    pub fn to_text(&self, origin: &str, calibration: ConfidenceCalibration) -> Result<String, ClassifierDataFileError> {
         let text = WeightsFile::of(&self.0, origin.to_owned(), calibration).to_text();
         Ok(text.map_err(ClassifierDataError::from)?)
     }

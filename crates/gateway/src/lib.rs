@@ -331,7 +331,7 @@ impl Gateway {
     /// Like [`Self::spawn`], on a given runtime.
     pub(crate) fn spawn_on(self: &Arc<Self>, on: &Handle, task: impl Future<Output = ()> + Send + 'static) {
         self.task_count.fetch_add(1, Ordering::AcqRel);
-        let counted = BackgroundTaskGuard(Arc::clone(self));
+        let counted = RunningTaskGuard(Arc::clone(self));
         on.spawn(async move {
             task.await;
             drop(counted);
@@ -350,9 +350,9 @@ impl Gateway {
 }
 
 /// Decrements the task count on drop, and therefore also after a panic.
-struct BackgroundTaskGuard(Arc<Gateway>);
+struct RunningTaskGuard(Arc<Gateway>);
 
-impl Drop for BackgroundTaskGuard {
+impl Drop for RunningTaskGuard {
     fn drop(&mut self) {
         if self.0.task_count.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.0.tasks_idle.notify_one();

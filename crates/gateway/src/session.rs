@@ -35,7 +35,7 @@ use self::notification_hub::NotificationHub;
 use self::pending_server_requests::PendingServerRequests;
 use self::resource_subscriptions::ResourceSubscriptions;
 use self::server_sessions::ServerSessions;
-use self::session_mcp_tasks::SessionMcpTasks;
+use self::session_mcp_tasks::SessionTaskTracking;
 use crate::list_changed::ListChangedSet;
 use crate::upstream::{ServerProcess, UpstreamSessionLink};
 
@@ -86,7 +86,7 @@ pub(crate) struct Session {
     handshake_attempts: AtomicU64,
     link_epoch: AtomicU64,
     /// Task state: whether the server supports tasks, and the tasks that the client runs for it.
-    pub tasks: SessionMcpTasks,
+    pub tasks: SessionTaskTracking,
     /// The client's requests in flight, keyed by the client's ids. Each is notified when the client cancels it.
     cancellable_requests: Arc<CancellableRequests>,
     /// Requests from the upstream to the client.
@@ -195,7 +195,7 @@ impl Session {
             upstream_link: Mutex::new(upstream_link),
             handshake_attempts: AtomicU64::new(0),
             link_epoch: AtomicU64::new(0),
-            tasks: SessionMcpTasks::default(),
+            tasks: SessionTaskTracking::default(),
             cancellable_requests: Arc::default(),
             server_requests: LazyBox::default(),
             stream_end_signal: Mutex::default(),

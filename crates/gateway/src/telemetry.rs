@@ -17,7 +17,7 @@ use http::Uri;
 use prometheus_client::metrics::counter::Counter;
 use tokio::sync::{mpsc, oneshot};
 
-pub(crate) use span::{CapturedReply, ClientRequestSpan, UpstreamRequestSpan};
+pub(crate) use span::{ClientReplyCell, ClientRequestSpan, UpstreamRequestSpan};
 
 use self::span::Span;
 use self::span_exporter::SpanExporter;

@@ -313,7 +313,7 @@ impl<'d> JsonValue<'d> {
         }
     }
 
-    /// Returns a boolean, or `None` for other kinds.
+    /// Returns the value if it is a boolean, or `None` otherwise.
     pub fn as_bool(&self) -> Option<bool> {
         match self.kind() {
             JsonKind::Bool => Some(self.raw() == "true"),

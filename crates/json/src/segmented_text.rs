@@ -165,7 +165,7 @@ impl SegmentedText {
         }
     }
 
-    /// Calls `take` with the bytes of a part of the whole text, chunk by chunk.
+    /// Passes the bytes from `start` to `end` to `take`, chunk by chunk.
     pub(crate) fn for_each_chunk(&self, start: usize, end: usize, mut take: impl FnMut(&[u8])) {
         let (prefix, middle, suffix) = self.parts();
         let mut at = 0;

@@ -326,8 +326,8 @@ impl<'a> ServerResponse<'a> {
         splice(self.text, vec![self.id_edit(id), TextEdit { span: self.payload_span, replacement: payload.into() }])
     }
 
-    /// Writes the response with a different payload, as a template into which any id can be inserted: returns the text
-    /// before the id and the text after it. `None` if the response has no id.
+    /// Returns the response with another payload and without its id, as the text before the id and the text after it.
+    /// `None` if the response has no id.
     pub fn template_around_id(&self, payload: &str) -> Option<(String, String)> {
         let (start, end) = self.id_span?;
         let (prefix, suffix) = (self.text.get(..start)?, self.text.get(end..)?);

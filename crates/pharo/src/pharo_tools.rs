@@ -15,7 +15,7 @@ pub(crate) struct PharoTool {
     pub endpoint: &'static str,
     pub verb: HttpVerb,
     pub effect: ToolEffect,
-    pub result_kind: ToolResultKind,
+    pub result_kind: ReturnedValueKind,
     /// Whether a call may take minutes.
     pub is_long_running: bool,
 }
@@ -71,7 +71,7 @@ pub(crate) enum ToolEffect {
 
 /// The kind of value that a successful call returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ToolResultKind {
+pub(crate) enum ReturnedValueKind {
     /// The value of the evaluated code, of any type.
     Anything,
     /// A string.

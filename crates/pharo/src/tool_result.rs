@@ -6,7 +6,7 @@ use gatelodge_mutants::mutant;
 use serde::de::IgnoredAny;
 
 use crate::pharo_image::{ImageResponse, PharoImage, PharoImageError};
-use crate::pharo_tools::{PharoTool, ToolResultKind};
+use crate::pharo_tools::{PharoTool, ReturnedValueKind};
 
 /// Maximum nesting depth of a response. A gateway accepts 64 levels, and the tool result that contains the response
 /// adds a few.
@@ -128,10 +128,10 @@ pub(crate) fn as_text(raw: &str) -> String {
 pub(crate) fn missing_value_text(tool: &PharoTool, error: Option<&str>) -> String {
     let said = error.map(|error| format!(" The image reports:\n\n{}", member_lines(error))).unwrap_or_default();
     let what = match tool.result_kind {
-        ToolResultKind::Anything => {
+        ReturnedValueKind::Anything => {
             "The code ran, but its value cannot be represented in JSON. Send it `printString` to see it."
         }
-        ToolResultKind::Text | ToolResultKind::Names | ToolResultKind::Methods | ToolResultKind::Object => {
+        ReturnedValueKind::Text | ReturnedValueKind::Names | ReturnedValueKind::Methods | ReturnedValueKind::Object => {
             "The request succeeded without a result."
         }
     };

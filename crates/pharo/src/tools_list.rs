@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::pharo_tools::{PharoParameter, PharoParameterType, PharoTool, TOOLS, ToolEffect, ToolResultKind};
+use crate::pharo_tools::{PharoParameter, PharoParameterType, PharoTool, ReturnedValueKind, TOOLS, ToolEffect};
 
 /// Returns all tools as a JSON list.
 pub(crate) fn tools_json(is_compat: bool) -> String {
@@ -56,13 +56,13 @@ fn property_schema(parameter: &PharoParameter) -> Value {
 
 /// Returns the schema of the image's response object. It describes the usual members but allows others, because the
 /// image decides what it returns, and clients drop a whole result if one member has the wrong type.
-fn output_schema(gives: ToolResultKind) -> Value {
+fn output_schema(gives: ReturnedValueKind) -> Value {
     let usual = match gives {
-        ToolResultKind::Anything => "The value of the code, if it has a form in JSON.",
-        ToolResultKind::Text => "A text.",
-        ToolResultKind::Names => "A list of names.",
-        ToolResultKind::Methods => "A list of objects with `class`, `method` and `package`.",
-        ToolResultKind::Object => "An object.",
+        ReturnedValueKind::Anything => "The value of the code, if it has a form in JSON.",
+        ReturnedValueKind::Text => "A text.",
+        ReturnedValueKind::Names => "A list of names.",
+        ReturnedValueKind::Methods => "A list of objects with `class`, `method` and `package`.",
+        ReturnedValueKind::Object => "An object.",
     };
     json!({
         "type": "object",

@@ -1,6 +1,6 @@
-//! Input schemas: validates arguments against the schema in a tool's pinned definition.
+//! Validates the arguments of a call against the input schema in the tool's pinned definition.
 //!
-//! Schemas come from servers. A schema must not be able to fetch anything, run without bound or overflow the stack.
+//! Schemas come from servers. Validation must never fetch anything, run without bound or overflow the stack.
 
 mod schema_validation_cost;
 mod validator_float_conversion;

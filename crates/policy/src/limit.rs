@@ -21,7 +21,7 @@ impl Amount {
     /// One: the amount of a call, unless the limit reads the amount from an argument.
     pub const ONE: Self = Self { billionths: BILLIONTHS_PER_UNIT };
 
-    /// Converts a number. `None` if it is negative or has too many digits.
+    /// Converts a number to a quantity. `None` if it is negative or has too many digits.
     pub fn new(number: Decimal<'_>) -> Option<Self> {
         number.billionths().map(|billionths| Self { billionths })
     }

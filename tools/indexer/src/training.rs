@@ -11,7 +11,7 @@ mod training_vocabulary;
 use std::collections::BTreeMap;
 
 use gatelodge_catalogue::training_interface::{
-    CategoryPrediction, ConfidenceCalibration, FeatureKey, MODEL_CATEGORIES, TrainingModel, TrainingModelError,
+    CategoryPrediction, ClassifierDataFileError, ConfidenceCalibration, FeatureKey, MODEL_CATEGORIES, TrainingModel,
 };
 use gatelodge_catalogue::{ServerContext, ToolListEntry, escape_for_display};
 use gatelodge_policy::Category;
@@ -102,12 +102,12 @@ pub struct HeldOutPrediction {
 ///
 /// # Errors
 /// An embedded data file is invalid. A test guards against this.
-pub fn train(tools: &[LabelledTool<'_>], origin: &str) -> Result<TrainingResult, TrainingModelError> {
+pub fn train(tools: &[LabelledTool<'_>], origin: &str) -> Result<TrainingResult, ClassifierDataFileError> {
     let servers = group_by_server(tools);
     let begin = || {
         let mut model = TrainingModel::untrained()?;
         training_vocabulary::add_common_words(&mut model, tools, &servers);
-        Ok::<_, TrainingModelError>(model)
+        Ok::<_, ClassifierDataFileError>(model)
     };
     let mut model = begin()?;
     let mut examples: Vec<TrainingExample> =

@@ -15,7 +15,7 @@ const DESCRIPTION_START_WORDS: usize = 8;
 /// Why a tool is not classified as Read.
 #[derive(Debug, Clone)]
 pub(crate) struct ReadCategoryVeto {
-    /// The reason, worded as part of a sentence: "its name has `delete`".
+    /// The reason, phrased as a clause, such as "its name has `delete`".
     pub reason: String,
     /// Whether the tool removes something, and whether the removal is permanent.
     pub removal: RemovalExtent,

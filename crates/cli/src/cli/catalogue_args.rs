@@ -52,7 +52,7 @@ pub struct ClassifyToolsArgs {
 #[derive(Debug, Args)]
 #[command(hide = true, disable_help_flag = true, disable_version_flag = true)]
 pub struct LegacyCommandArgs {
-    /// Arguments of the old command, for the message.
+    /// Arguments of a command that is now in the indexer. They are accepted so that the error can repeat them.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     pub rest: Vec<String>,
 }

@@ -34,7 +34,7 @@ Exit code: 0 found or not, 1 the configuration is invalid, 2 usage, 5 the index 
 pub struct SearchIndexArgs {
     /// Parts of names.
     pub words: Vec<String>,
-    /// Match only names that start with the words.
+    /// Match only names that start with the search words.
     #[arg(long)]
     pub prefix: bool,
     /// Only tools of this category: read, write, execute, destructive, financial, unknown.

@@ -115,8 +115,7 @@ impl ClientConfigDocument {
         self.value.as_object().is_none_or(Map::is_empty)
     }
 
-    /// Returns the key paths of all server tables in the file: the main one, and one for each project in Claude Code's
-    /// file.
+    /// Returns the key paths of all server tables in the file: the main table and, for Claude Code, one per project.
     pub fn servers_paths(&self, client: &ClientProfile) -> Vec<Vec<String>> {
         let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
         let projects = self.value.get(CLAUDE_PROJECTS_KEY).and_then(Value::as_object);

@@ -24,7 +24,7 @@ use crate::process_environment::quote_for_shell;
 use crate::{config, stdout_output, terminal_prompt};
 use client_rewrite::{ClientConnectionSettings, ClientRewrite};
 use client_scan::{ClientConfigProblem, ClientScan};
-use import_servers::{ImportOptions, ServerImport};
+use import_servers::{ServerImport, ServerImportOptions};
 use init_plan::{ExistingConfig, InitPlan};
 use write_init_files::{InitWriteOutcome, InitWriteSet};
 
@@ -64,7 +64,7 @@ pub fn run(args: &InitArgs) -> Result<CommandExitCode> {
         return Err(UsageError(format!("{what}, or name another `--config`")).into());
     }
     let existing = ExistingConfig::read(&args.config)?;
-    let options = ImportOptions { copy_secrets: args.copy_secrets, project: project.as_deref() };
+    let options = ServerImportOptions { copy_secrets: args.copy_secrets, project: project.as_deref() };
     let import = import_servers::import_servers(&scan.servers, &chosen, existing.reserved_names(), options);
     let plan = init_plan::plan_files(existing, &import, &scan.servers, args.copy_secrets)?;
     apply_import(args, scan, import, plan, InitContext { target, journal_file, report })

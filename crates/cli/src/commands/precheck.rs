@@ -12,7 +12,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use gatelodge_catalogue::{
-    PackageReference, PrecheckResult, PrecheckVerdict, ServerCatalogueEntry, StarterPolicyStrictness, precheck,
+    ConnectionAdvice, PackageReference, PrecheckVerdict, ServerCatalogueEntry, StarterPolicyStrictness, precheck,
 };
 use serde_json::{Value, json};
 
@@ -28,7 +28,7 @@ use crate::{input_file, server_url, stdout_output};
 struct PrecheckedServer {
     /// Name of the server, escaped for the terminal.
     name: String,
-    advice: PrecheckResult,
+    advice: ConnectionAdvice,
     grade: Option<char>,
     version: Option<String>,
     rule: Option<String>,
@@ -80,7 +80,7 @@ fn check_address() -> PrecheckedServer {
 fn unknown_server(name: &str, why: &str) -> PrecheckedServer {
     PrecheckedServer {
         name: name.to_owned(),
-        advice: PrecheckResult::unknown(why),
+        advice: ConnectionAdvice::unknown(why),
         grade: None,
         version: None,
         rule: None,

@@ -5,7 +5,7 @@
 //! as the user typed it.
 
 mod collect_servers;
-mod display_path;
+mod report_relative_uri;
 mod stack_markdown_report;
 mod stack_sarif_report;
 
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
 use gatelodge_catalogue::{
-    PrecheckResult, PrecheckVerdict, RiskLevel, ServerCatalogueEntry, ServerStackMember, ServerStackSummary,
+    ConnectionAdvice, PrecheckVerdict, RiskLevel, ServerCatalogueEntry, ServerStackMember, ServerStackSummary,
     StarterPolicyStrictness, VersionComparison, leaking_combinations, precheck, summarize_stack,
 };
 use serde_json::{Value, json};
@@ -308,10 +308,10 @@ fn summary_text(report: &ServerStackReport) -> String {
 
 impl ServerInventoryEntry {
     /// Rates the server, taking into account its command, its version and public incidents.
-    fn advice(&self) -> PrecheckResult {
+    fn advice(&self) -> ConnectionAdvice {
         let mut advice = match &self.tools {
             Some(tools) => precheck(tools),
-            None => PrecheckResult::unknown("it is not in the index; check it with `gatelodge scan`"),
+            None => ConnectionAdvice::unknown("it is not in the index; check it with `gatelodge scan`"),
         };
         if self.is_guess {
             let why = "its package is only guessed from its command and variables; check it with `gatelodge scan`";

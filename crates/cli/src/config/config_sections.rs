@@ -141,7 +141,7 @@ section! {
 section! {
     /// Storage for counters, logs, and the servers, policies and grants that commands create.
     RawStore at "[store]" {
-        /// Data directory. A relative path starts at the directory of this file.
+        /// Data directory. A relative path is resolved against the directory of this file.
         data: String = "`gatelodge` in the user's data directory",
         /// What a charge survives before its call is sent: `process` (a killed process) or `power` (a power failure).
         durability: String = "`process`",
@@ -181,7 +181,7 @@ section! {
         /// Environment variables for `command`, in addition to `HOME`, `LANG`, `LOGNAME`, `PATH`, `SHELL`, `TERM`,
         /// `TMPDIR` and `USER`. It gets no others. `${NAME}` is replaced by that environment variable.
         env: ConfigSecretTable = "none",
-        /// Working directory of `command`. A relative path starts at the directory of this file.
+        /// Working directory of `command`. A relative path is resolved against the directory of this file.
         directory: String = "working directory of the gateway",
         /// How long `command` may take to exit after its input has been closed, and again after SIGTERM.
         grace: String = "`2s`",
@@ -205,7 +205,7 @@ section! {
     RawPolicy at "[[policies]]" {
         /// Name of the policy, which grants refer to.
         name: String = "required",
-        /// Policy file. A relative path starts at the directory of this file.
+        /// Policy file. A relative path is resolved against the directory of this file.
         file: String = "required",
     }
 }

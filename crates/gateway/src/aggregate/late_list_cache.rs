@@ -43,7 +43,7 @@ impl LateListKey {
 
 /// State of a list request that has missed the deadline at least once.
 #[derive(Debug, Default)]
-struct LateListEntry {
+struct LateListRequestState {
     /// Refers to the running request; can be upgraded until the request is done.
     in_progress: Weak<()>,
     list: Option<LateList>,
@@ -67,7 +67,7 @@ pub(crate) struct ListChange {
 /// All late list requests and their cached responses.
 #[derive(Debug)]
 pub(crate) struct LateListCache {
-    entries: Mutex<HashMap<LateListKey, LateListEntry>>,
+    entries: Mutex<HashMap<LateListKey, LateListRequestState>>,
     change_sender: broadcast::Sender<ListChange>,
 }
 
@@ -129,12 +129,12 @@ impl LateListCache {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<LateListKey, LateListEntry>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<LateListKey, LateListRequestState>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl LateListEntry {
+impl LateListRequestState {
     fn is_fresh(&self) -> bool {
         self.list.as_ref().is_some_and(|cached| cached.received_at.elapsed() < LATE_LIST_TTL)
     }

@@ -21,7 +21,7 @@ use crate::message_body::MessageBody;
 use crate::pipeline::{InFlightGuard, Refusal, RequestSubject};
 use crate::request_context::RequestContext;
 use crate::session::{CancellableRequests, InFlightRequest, RequestRegistration, Session};
-use crate::telemetry::CapturedReply;
+use crate::telemetry::ClientReplyCell;
 
 /// How many events are queued for a slow client before the upstream has to wait.
 const EVENT_QUEUE_LENGTH: usize = 32;
@@ -33,7 +33,7 @@ pub(crate) struct Responder {
     /// In-flight guard of the request, released when the client has received the response.
     in_flight_guard: Option<InFlightGuard>,
     /// Receives a copy of the reply for tracing.
-    captured_reply: Option<CapturedReply>,
+    captured_reply: Option<ClientReplyCell>,
     /// Adds the server's prefix to names if the request came through the aggregate endpoint.
     name_prefixer: Option<Box<NamePrefixer>>,
     /// Registrations that let the client cancel the request (usually one), and the signal that fires when it does.
@@ -211,7 +211,7 @@ impl Responder {
     }
 
     /// Stores a copy of the reply in `captured`.
-    pub fn capture_reply(&mut self, captured: Option<CapturedReply>) {
+    pub fn capture_reply(&mut self, captured: Option<ClientReplyCell>) {
         self.captured_reply = captured;
     }
 

@@ -85,7 +85,7 @@ async fn finish_aborted(
     subject: &RequestSubject<'_>,
     mut recorder: CallRecorder,
     responder: Responder,
-    abort: CallAbort,
+    abort: UnrecordedRefusal,
 ) {
     if matches!(abort.refusal, Refusal::Upstream(UpstreamSendError::ClientGone)) {
         responder.hang_up();
@@ -124,7 +124,7 @@ pub(crate) async fn handle_unreachable(
 }
 
 /// Why the pipeline ended early.
-struct CallAbort {
+struct UnrecordedRefusal {
     refusal: Refusal,
     unwritten: AbortRowKind,
 }
@@ -139,7 +139,7 @@ enum AbortRowKind {
     Nothing,
 }
 
-impl From<Refusal> for CallAbort {
+impl From<Refusal> for UnrecordedRefusal {
     fn from(refusal: Refusal) -> Self {
         Self { refusal, unwritten: AbortRowKind::Refusal }
     }
@@ -152,7 +152,7 @@ async fn run_pipeline(
     subject: &RequestSubject<'_>,
     recorder: &mut CallRecorder,
     responder: &mut Responder,
-) -> Result<AllowedCallResult, CallAbort> {
+) -> Result<AllowedCallResult, UnrecordedRefusal> {
     let suspended_ctx = find_suspended_context(gw, ctx, request, subject, responder);
     responder.acquire_in_flight(ctx, request.method())?;
     missing_upstream_methods::check_translatable(ctx, request)?;
@@ -214,7 +214,7 @@ async fn run_pipeline(
             record.at = gw.clock.now();
             // No byte was sent, so the charges are released; the same step writes the outcome row.
             let released = gw.ledger.release(reserved.reservation, &record).await;
-            Err(CallAbort {
+            Err(UnrecordedRefusal {
                 refusal,
                 unwritten: if released.is_ok() {
                     AbortRowKind::Nothing
@@ -231,7 +231,7 @@ async fn run_pipeline(
                     .release(reserved.reservation, &recorder.outcome_row(CallOutcome::NoValidResponse, None))
                     .await;
             }
-            Err(CallAbort { refusal: error.into(), unwritten: AbortRowKind::Outcome(outcome) })
+            Err(UnrecordedRefusal { refusal: error.into(), unwritten: AbortRowKind::Outcome(outcome) })
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::aggregate::AggregateRequest;
 use crate::arguments_digest::arguments_digest;
 use crate::config_snapshot::ActiveGrant;
 use crate::request_context::{ClientProtocol, RequestContext};
-use crate::telemetry::{CapturedReply, ClientRequestSpan};
+use crate::telemetry::{ClientReplyCell, ClientRequestSpan};
 use crate::upstream::UpstreamSendError;
 
 /// Limits on what a row stores: the number of characters in a name, URI or id, and the number of argument names.
@@ -96,7 +96,7 @@ impl CallRecorder {
     }
 
     /// Returns the cell that receives a copy of the reply for the span, if tracing is enabled.
-    pub fn captured_reply(&self) -> Option<CapturedReply> {
+    pub fn captured_reply(&self) -> Option<ClientReplyCell> {
         self.span.as_ref().map(|span| span.captured_reply())
     }
 
@@ -217,7 +217,7 @@ impl CallRecorder {
         self.refusal_row(&Refusal::Upstream(UpstreamSendError::ClientGone))
     }
 
-    /// Returns the row of a message that is not a valid request.
+    /// Returns the row for a message that is not a valid request.
     pub fn rejection_row(&mut self, code: i64, message: &str) -> CallRecord {
         self.record.kind = RecordKind::Refused;
         self.record.code = Some("rejected".into());

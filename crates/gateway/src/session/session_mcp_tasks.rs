@@ -18,7 +18,7 @@ type ProgressByToken = VecDeque<(String, Arc<ProgressRelay>)>;
 
 /// The tasks of one session.
 #[derive(Debug, Default)]
-pub(crate) struct SessionMcpTasks {
+pub(crate) struct SessionTaskTracking {
     /// Whether the server has declared the tasks capability or created a task.
     server_has_tasks: AtomicBool,
     /// Tasks that the client runs: each task's id, and the method with which the upstream requested it.
@@ -27,7 +27,7 @@ pub(crate) struct SessionMcpTasks {
     progress: LazyBox<Mutex<ProgressByToken>>,
 }
 
-impl SessionMcpTasks {
+impl SessionTaskTracking {
     /// Returns whether the server is known to have tasks.
     pub fn server_has_tasks(&self) -> bool {
         self.server_has_tasks.load(Ordering::Relaxed)

@@ -112,7 +112,7 @@ impl Span {
 }
 
 /// Receives a copy of the reply to a client.
-pub(crate) type CapturedReply = Arc<OnceLock<Bytes>>;
+pub(crate) type ClientReplyCell = Arc<OnceLock<Bytes>>;
 
 /// The span of a client request in progress. Its attributes come from the call record.
 #[derive(Debug)]
@@ -123,7 +123,7 @@ pub(crate) struct ClientRequestSpan {
     link: Option<TraceParent>,
     session: Option<String>,
     is_http: bool,
-    captured_reply: CapturedReply,
+    captured_reply: ClientReplyCell,
 }
 
 impl ClientRequestSpan {
@@ -140,12 +140,12 @@ impl ClientRequestSpan {
                 .filter(|_| ctx.generation() == ProtocolGeneration::Stateful)
                 .map(|session| session.id().to_owned()),
             is_http: ctx.is_over_http(),
-            captured_reply: CapturedReply::default(),
+            captured_reply: ClientReplyCell::default(),
         })
     }
 
     /// Returns the cell that receives the reply.
-    pub fn captured_reply(&self) -> CapturedReply {
+    pub fn captured_reply(&self) -> ClientReplyCell {
         Arc::clone(&self.captured_reply)
     }
 

@@ -65,7 +65,7 @@ impl std::fmt::Debug for UpstreamProcessConfig {
 /// Starts processes through the supervisor.
 #[derive(Debug, Clone)]
 pub(crate) struct ProcessSpawner {
-    /// The supervisor's program and first arguments.
+    /// The command of the supervisor: its program and the arguments before those of the server.
     pub supervisor: Vec<OsString>,
     pub max_bytes: usize,
     /// Counts lines that are not messages, and messages without a receiver.

@@ -44,7 +44,7 @@ impl ParamHeaderMapping {
     /// An annotation is not a unique header name, or is in a place that does not describe a single value.
     pub fn of_schema(schema: JsonValue<'_>) -> Result<Self, HeaderAnnotationError> {
         let mut own = Self::default();
-        own.collect(schema, &mut Vec::new(), SubschemaPathKind::PropertiesOnly)?;
+        own.collect(schema, &mut Vec::new(), SubschemaReachability::PropertiesOnly)?;
         Ok(own)
     }
 
@@ -52,7 +52,7 @@ impl ParamHeaderMapping {
         &mut self,
         schema: JsonValue<'_>,
         path: &mut Vec<String>,
-        path_kind: SubschemaPathKind,
+        path_kind: SubschemaReachability,
     ) -> Result<(), HeaderAnnotationError> {
         for (key, value) in schema.members() {
             match key.as_str().as_deref().unwrap_or_default() {
@@ -66,15 +66,15 @@ impl ParamHeaderMapping {
                 }
                 "$defs" | "definitions" | "dependentSchemas" | "patternProperties" => {
                     for (_, part) in value.members() {
-                        self.collect(part, path, SubschemaPathKind::Mixed)?;
+                        self.collect(part, path, SubschemaReachability::Mixed)?;
                     }
                 }
                 // These hold values, not schemas.
                 "default" | "const" | "enum" | "examples" => {}
                 _ => {
-                    self.collect(value, path, SubschemaPathKind::Mixed)?;
+                    self.collect(value, path, SubschemaReachability::Mixed)?;
                     for part in value.elements() {
-                        self.collect(part, path, SubschemaPathKind::Mixed)?;
+                        self.collect(part, path, SubschemaReachability::Mixed)?;
                     }
                 }
             }
@@ -87,10 +87,10 @@ impl ParamHeaderMapping {
         schema: JsonValue<'_>,
         name: JsonValue<'_>,
         path: &[String],
-        path_kind: SubschemaPathKind,
+        path_kind: SubschemaReachability,
     ) -> Result<(), HeaderAnnotationError> {
         let invalid = |what| Err(HeaderAnnotationError { at: quote_excerpt(&path.join("/")), what });
-        if path_kind == SubschemaPathKind::Mixed || path.is_empty() {
+        if path_kind == SubschemaReachability::Mixed || path.is_empty() {
             return invalid("must annotate a property that is reached through `properties` only");
         }
         let is_primitive = schema
@@ -148,7 +148,7 @@ impl ParamHeaderMapping {
 
 /// Whether the path to a subschema consists only of `properties` keywords.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum SubschemaPathKind {
+enum SubschemaReachability {
     PropertiesOnly,
     Mixed,
 }

@@ -1,7 +1,7 @@
 //! The table of tools. Names, parameters and defaults match the interop project's own MCP server, which agents may
 //! already know.
 
-use super::{HttpVerb, PharoParameter, PharoParameterType, PharoTool, ToolEffect, ToolResultKind};
+use super::{HttpVerb, PharoParameter, PharoParameterType, PharoTool, ReturnedValueKind, ToolEffect};
 
 const fn text_parameter(name: &'static str, description: &'static str) -> PharoParameter {
     PharoParameter { name, sent_as: name, kind: PharoParameterType::Text, description }
@@ -11,7 +11,7 @@ const fn text_parameter(name: &'static str, description: &'static str) -> PharoP
 const fn read_only_tool(
     name: &'static str,
     endpoint: &'static str,
-    gives: ToolResultKind,
+    gives: ReturnedValueKind,
     parameters: &'static [PharoParameter],
 ) -> PharoTool {
     let (verb, effect) = (HttpVerb::Get, ToolEffect::ReadsOnly);
@@ -95,14 +95,14 @@ pub(crate) const TOOLS: &[PharoTool] = &[
         ..read_only_tool(
             "eval",
             "/eval",
-            ToolResultKind::Anything,
+            ReturnedValueKind::Anything,
             &[text_parameter("code", "Smalltalk statements, such as `3 + 4`.")],
         )
     },
     PharoTool {
         title: "Source of a class",
         description: "Gives the definition of a class and all its methods, in the Tonel format.",
-        ..read_only_tool("get_class_source", "/get-class-source", ToolResultKind::Text, &[CLASS])
+        ..read_only_tool("get_class_source", "/get-class-source", ReturnedValueKind::Text, &[CLASS])
     },
     PharoTool {
         title: "Source of a method",
@@ -110,14 +110,14 @@ pub(crate) const TOOLS: &[PharoTool] = &[
         ..read_only_tool(
             "get_method_source",
             "/get-method-source",
-            ToolResultKind::Text,
+            ReturnedValueKind::Text,
             &[CLASS, SELECTOR, CLASS_SIDE],
         )
     },
     PharoTool {
         title: "Comment of a class",
         description: "Gives the comment that documents a class.",
-        ..read_only_tool("get_class_comment", "/get-class-comment", ToolResultKind::Text, &[CLASS])
+        ..read_only_tool("get_class_comment", "/get-class-comment", ReturnedValueKind::Text, &[CLASS])
     },
     PharoTool {
         title: "Find classes",
@@ -125,7 +125,7 @@ pub(crate) const TOOLS: &[PharoTool] = &[
         ..read_only_tool(
             "search_classes_like",
             "/search-classes-like",
-            ToolResultKind::Names,
+            ReturnedValueKind::Names,
             &[text_parameter("class_name_query", "How the names begin.")],
         )
     },
@@ -135,7 +135,7 @@ pub(crate) const TOOLS: &[PharoTool] = &[
         ..read_only_tool(
             "search_methods_like",
             "/search-methods-like",
-            ToolResultKind::Names,
+            ReturnedValueKind::Names,
             &[text_parameter("method_name_query", "How the selectors begin.")],
         )
     },
@@ -145,44 +145,49 @@ pub(crate) const TOOLS: &[PharoTool] = &[
         ..read_only_tool(
             "search_traits_like",
             "/search-traits-like",
-            ToolResultKind::Names,
+            ReturnedValueKind::Names,
             &[text_parameter("trait_name_query", "How the names begin.")],
         )
     },
     PharoTool {
         title: "Implementors of a selector",
         description: "Lists the methods that implement a selector, with their classes and packages.",
-        ..read_only_tool("search_implementors", "/search-implementors", ToolResultKind::Methods, &[SELECTOR])
+        ..read_only_tool("search_implementors", "/search-implementors", ReturnedValueKind::Methods, &[SELECTOR])
     },
     PharoTool {
         title: "References to a selector or symbol",
         description: "Lists the methods that send a selector or name a symbol, with their classes and packages.",
-        ..read_only_tool("search_references", "/search-references", ToolResultKind::Methods, &[SYMBOL])
+        ..read_only_tool("search_references", "/search-references", ReturnedValueKind::Methods, &[SYMBOL])
     },
     PharoTool {
         title: "References to a class",
         description: "Lists the methods that name a class, with their classes and packages.",
-        ..read_only_tool("search_references_to_class", "/search-references-to-class", ToolResultKind::Methods, &[CLASS])
+        ..read_only_tool(
+            "search_references_to_class",
+            "/search-references-to-class",
+            ReturnedValueKind::Methods,
+            &[CLASS],
+        )
     },
     PharoTool {
         title: "List packages",
         description: "Lists all packages of the image.",
-        ..read_only_tool("list_packages", "/list-packages", ToolResultKind::Names, &[])
+        ..read_only_tool("list_packages", "/list-packages", ReturnedValueKind::Names, &[])
     },
     PharoTool {
         title: "List classes of a package",
         description: "Lists the classes that a package defines.",
-        ..read_only_tool("list_classes", "/list-classes", ToolResultKind::Names, &[PACKAGE])
+        ..read_only_tool("list_classes", "/list-classes", ReturnedValueKind::Names, &[PACKAGE])
     },
     PharoTool {
         title: "List classes that a package extends",
         description: "Lists the classes of other packages to which a package adds methods.",
-        ..read_only_tool("list_extended_classes", "/list-extended-classes", ToolResultKind::Names, &[PACKAGE])
+        ..read_only_tool("list_extended_classes", "/list-extended-classes", ReturnedValueKind::Names, &[PACKAGE])
     },
     PharoTool {
         title: "List methods of a package",
         description: "Lists the methods of a package, each as `Class>>#selector`.",
-        ..read_only_tool("list_methods", "/list-methods", ToolResultKind::Names, &[PACKAGE])
+        ..read_only_tool("list_methods", "/list-methods", ReturnedValueKind::Names, &[PACKAGE])
     },
     PharoTool {
         title: "Export a package",
@@ -190,7 +195,7 @@ pub(crate) const TOOLS: &[PharoTool] = &[
             over files of the same name.",
         effect: ToolEffect::WritesFiles,
         is_long_running: true,
-        ..read_only_tool("export_package", "/export-package", ToolResultKind::Text, &[PACKAGE, PATH])
+        ..read_only_tool("export_package", "/export-package", ReturnedValueKind::Text, &[PACKAGE, PATH])
     },
     PharoTool {
         title: "Import a package",
@@ -198,7 +203,7 @@ pub(crate) const TOOLS: &[PharoTool] = &[
             Loading replaces classes and methods of the same name, and runs code of the package.",
         effect: ToolEffect::RunsCode,
         is_long_running: true,
-        ..read_only_tool("import_package", "/import-package", ToolResultKind::Text, &[PACKAGE, PATH])
+        ..read_only_tool("import_package", "/import-package", ReturnedValueKind::Text, &[PACKAGE, PATH])
     },
     PharoTool {
         title: "Install a project",
@@ -209,7 +214,7 @@ pub(crate) const TOOLS: &[PharoTool] = &[
         ..read_only_tool(
             "install_project",
             "/install-project",
-            ToolResultKind::Text,
+            ReturnedValueKind::Text,
             &[
                 text_parameter("project_name", "The name of the project's baseline, without `BaselineOf`."),
                 text_parameter("repository_url", "Where it is, such as `github://owner/project:main/src`."),
@@ -223,7 +228,7 @@ pub(crate) const TOOLS: &[PharoTool] = &[
             Tests are code: they may do anything the image can. This may take minutes.",
         effect: ToolEffect::RunsCode,
         is_long_running: true,
-        ..read_only_tool("run_package_test", "/run-package-test", ToolResultKind::Text, &[PACKAGE])
+        ..read_only_tool("run_package_test", "/run-package-test", ReturnedValueKind::Text, &[PACKAGE])
     },
     PharoTool {
         title: "Run the tests of a class",
@@ -231,7 +236,7 @@ pub(crate) const TOOLS: &[PharoTool] = &[
             Tests are code: they may do anything the image can. This may take minutes.",
         effect: ToolEffect::RunsCode,
         is_long_running: true,
-        ..read_only_tool("run_class_test", "/run-class-test", ToolResultKind::Text, &[CLASS])
+        ..read_only_tool("run_class_test", "/run-class-test", ReturnedValueKind::Text, &[CLASS])
     },
     PharoTool {
         title: "Read the screen",
@@ -239,12 +244,12 @@ pub(crate) const TOOLS: &[PharoTool] = &[
             with a picture of the screen where it can be read. \
             Taking a picture writes a PNG file on the image's machine.",
         effect: ToolEffect::CapturesScreen,
-        ..read_only_tool("read_screen", "/read-screen", ToolResultKind::Object, &[TARGET, PICTURE])
+        ..read_only_tool("read_screen", "/read-screen", ReturnedValueKind::Object, &[TARGET, PICTURE])
     },
     PharoTool {
         title: "Settings",
         description: "Gives the settings of the interop server in the image.",
-        ..read_only_tool("get_settings", "/get-settings", ToolResultKind::Object, &[])
+        ..read_only_tool("get_settings", "/get-settings", ReturnedValueKind::Object, &[])
     },
     PharoTool {
         title: "Change settings",
@@ -252,6 +257,6 @@ pub(crate) const TOOLS: &[PharoTool] = &[
             Known are `stackSize` (how deep stack traces go) and `screenshotDir` (where pictures are written).",
         verb: HttpVerb::Post,
         effect: ToolEffect::ChangesSettings,
-        ..read_only_tool("apply_settings", "/apply-settings", ToolResultKind::Text, &[SETTINGS])
+        ..read_only_tool("apply_settings", "/apply-settings", ReturnedValueKind::Text, &[SETTINGS])
     },
 ];

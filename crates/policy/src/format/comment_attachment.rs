@@ -1,7 +1,7 @@
 //! Attaches comments to values.
 //!
-//! A comment is either on lines of its own in front of its value, or at the end of a line. Comments anywhere else are
-//! moved to the nearest of these two places, so that formatting twice changes nothing.
+//! A comment belongs either on its own lines above its value, or at the end of a line. Comments anywhere else are moved
+//! to the nearer of these two places, so that formatting is idempotent.
 
 use gatelodge_json::{JsonDocument, JsonKind, JsonValue};
 

@@ -280,7 +280,7 @@ impl PyAnalyzer<'_> {
         self.module_member(file, item)
     }
 
-    /// Returns the value of a name in a module, which may be a submodule.
+    /// Returns the value of a name in a module. The name may be that of a submodule.
     pub fn module_member(&mut self, file: usize, item: &str) -> PyValue {
         let scope = self.module_scope(file);
         let name: Rc<str> = item.into();

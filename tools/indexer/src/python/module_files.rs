@@ -60,7 +60,7 @@ impl<'f> PyModuleFiles<'f> {
         self.files.get(at)
     }
 
-    /// Finds the file that another file imports as a module. `up` is the number of leading dots.
+    /// Resolves an import to the file of the imported module. `up` is the number of leading dots of a relative import.
     pub fn find_module(&self, from: usize, up: usize, module: &str) -> Option<usize> {
         let wanted: Vec<&str> = module.split('.').filter(|part| !part.is_empty()).collect();
         if up == 0 {

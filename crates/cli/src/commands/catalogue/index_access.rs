@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use gatelodge_catalogue::{
-    CHANGES_FILE, INDEX_FILE, IndexedServer, PackageIndex, PackageReference, PackageRegistry, PrecheckResult,
+    CHANGES_FILE, ConnectionAdvice, INDEX_FILE, IndexedServer, PackageIndex, PackageReference, PackageRegistry,
     PrecheckVerdict, ToolFacts, VersionComparison, index_hash, precheck,
 };
 
@@ -131,7 +131,7 @@ pub fn advise(
     named: &PackageReference,
     server: &IndexedServer<'_>,
     tools: &[ToolFacts],
-) -> PrecheckResult {
+) -> ConnectionAdvice {
     let advice = precheck(tools);
     let mut advice = match version_mismatch(named, server) {
         Some(why) => advice.at_least(PrecheckVerdict::ConnectWithRule, why),
@@ -186,8 +186,8 @@ pub fn ambiguous_source_warning(
 }
 
 /// Rates a package that is not in the index.
-pub fn advise_unknown(index: &PackageIndex, named: &PackageReference) -> PrecheckResult {
-    let advice = PrecheckResult::unknown("it is not in the index, so its tools are not known");
+pub fn advise_unknown(index: &PackageIndex, named: &PackageReference) -> ConnectionAdvice {
+    let advice = ConnectionAdvice::unknown("it is not in the index, so its tools are not known");
     let mut advice = advice.with_incidents(&named.incidents(None));
     advice.reasons.extend(similar_package(index, named).map(|alike| {
         format!("{alike} has a similar name: it is a different package, perhaps by a different author, and not a suggested replacement")

@@ -44,7 +44,7 @@ pub struct ServerImport {
 
 /// Options for an import.
 #[derive(Debug, Clone, Copy)]
-pub struct ImportOptions<'a> {
+pub struct ServerImportOptions<'a> {
     /// Whether secrets in clients' files may be copied to the gateway's files.
     pub copy_secrets: bool,
     /// The project folder, if one was scanned.
@@ -56,7 +56,7 @@ pub fn import_servers(
     scanned: &[ClientScanEntry],
     chosen: &[usize],
     mut taken: BTreeSet<String>,
-    options: ImportOptions<'_>,
+    options: ServerImportOptions<'_>,
 ) -> ServerImport {
     let mut import = ServerImport::default();
     let mut known: Vec<(ClientServerEntry, Vec<(String, ClientConfigEntryValue)>)> = Vec::new();

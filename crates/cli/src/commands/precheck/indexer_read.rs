@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use gatelodge_catalogue::{
-    PackageFacts, PackageIndex, PackageReference, PackageRegistry, PrecheckResult, PrecheckVerdict,
+    ConnectionAdvice, PackageFacts, PackageIndex, PackageReference, PackageRegistry, PrecheckVerdict,
     ServerCatalogueEntry, VersionComparison, precheck,
 };
 use serde::Deserialize;
@@ -66,7 +66,7 @@ fn advise_read(
     source: PackageRegistry,
     version: &str,
     known: &ServerCatalogueEntry,
-) -> PrecheckResult {
+) -> ConnectionAdvice {
     let mut advice = precheck(&known.tools);
     if named.compare_version(source, version) != VersionComparison::Same {
         let why = format!("version {} was read; another one may start", escape_for_terminal(version));
@@ -82,7 +82,7 @@ fn advise_unread(
     named: &PackageReference,
     outcome: &str,
     detail: Option<&str>,
-) -> PrecheckResult {
+) -> ConnectionAdvice {
     let detail = detail.map(|detail| format!(" ({})", escape_for_terminal(detail))).unwrap_or_default();
     let reason = format!("{}{detail}, so its tools are not known", outcome_reason(outcome));
     let mut advice = index_access::advise_unknown(index, named);

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use anyhow::Result;
 use gatelodge_catalogue::{
-    PackageIndex, PackageReference, PrecheckResult, ServerCatalogueEntry, StarterPolicyStrictness, grade_server,
+    ConnectionAdvice, PackageIndex, PackageReference, ServerCatalogueEntry, StarterPolicyStrictness, grade_server,
 };
 
 use super::{PrecheckedServer, indexer_read};
@@ -39,7 +39,7 @@ impl PackageFactsSource<'_> {
 
 impl PackagePrecheck {
     /// Creates the result for a package whose tools are known.
-    pub fn known(name: String, version: &str, known: &ServerCatalogueEntry, advice: PrecheckResult) -> Self {
+    pub fn known(name: String, version: &str, known: &ServerCatalogueEntry, advice: ConnectionAdvice) -> Self {
         let server = PrecheckedServer {
             name,
             advice,
@@ -51,7 +51,7 @@ impl PackagePrecheck {
     }
 
     /// Creates the result for a package about which nothing is known.
-    pub fn unknown(name: String, advice: PrecheckResult) -> Self {
+    pub fn unknown(name: String, advice: ConnectionAdvice) -> Self {
         let server = PrecheckedServer { name, advice, grade: None, version: None, rule: None };
         Self { server, tool_names: None }
     }

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use gatelodge_catalogue::{IncidentMatch, PackageIndex, PackageRegistry, ToolFacts, VersionComparison};
 
-use super::display_path;
+use super::report_relative_uri;
 use crate::cli::{ServerStackArgs, StackReportFormat};
 use crate::client_config::{
     self, ALL, CLAUDE_PROJECTS_KEY, ClientConfigDocument, ClientConfigFileFormat, ClientConfigLocation,
@@ -146,7 +146,7 @@ pub fn collect_servers(
         let own = lines.get(&(&location.file, &location.servers_path));
         let line = own.and_then(|own| own.get(&scanned.named_entry.name)).copied().unwrap_or(1);
         let is_of_project = project.as_ref().is_some_and(|project| location.file.starts_with(project));
-        let file = if is_of_project { display_path::path_below_current_directory(&location.file) } else { None };
+        let file = if is_of_project { report_relative_uri::path_below_current_directory(&location.file) } else { None };
         let folder = location.project_directory().or(here.as_deref().filter(|_| is_of_project));
         let project = folder.map(|folder| project_index(folder, &mut folders));
         let source = ClientConfigEntryLocation { client: location.client.id, project, file: file.as_deref(), line };
@@ -230,7 +230,7 @@ fn collect_from_file(
     if bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes).trim_ascii().is_empty() {
         return Err(file_error("it is empty".to_owned()).into());
     }
-    let file = display_path::report_path(path);
+    let file = report_relative_uri::report_path(path);
     let readers = candidate_clients(client, path);
     let documents = parse_documents(&readers, bytes);
     if documents.values().flatten().any(ClientConfigDocument::is_empty) {

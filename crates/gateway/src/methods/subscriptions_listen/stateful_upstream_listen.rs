@@ -26,7 +26,8 @@ use crate::upstream::UpstreamSendError;
 /// Time limit for all subscribe requests of a listener.
 const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Creates a filter for what the client requested, the server supports and the grant may watch.
+/// Creates a filter for notifications that the client requested, if the server supports them and the grant allows
+/// them.
 fn build_filter(request: &ClientRequest<'_>, session: &Session, resources: &[AllowedResource]) -> NotificationFilter {
     let server_info = read(&session.server_info, &JsonLimits::REPLY).ok();
     let capability =

@@ -18,13 +18,13 @@ use crate::upstream::{ListResponseBaseline, UpstreamResponse, UpstreamSendError,
 #[derive(Debug)]
 pub(crate) struct HttpResponseReader {
     body: Incoming,
-    format: ResponseFormat,
+    format: UpstreamBodyState,
     /// Maximum size of a message.
     max_bytes: usize,
 }
 
 #[derive(Debug)]
-enum ResponseFormat {
+enum UpstreamBodyState {
     /// A single JSON message; contains the part read so far.
     Json(BodyBuffer),
     Events {
@@ -67,18 +67,18 @@ impl HttpResponseReader {
         let is = |other: &str| content_type.eq_ignore_ascii_case(other);
         let (is_success, is_empty) = (head.status.is_success(), body.is_end_stream());
         let format = if is_success && is_empty {
-            ResponseFormat::Ended(None)
+            UpstreamBodyState::Ended(None)
         } else if is_success && is("text/event-stream") {
-            ResponseFormat::Events {
+            UpstreamBodyState::Events {
                 decoder: Box::new(SseDecoder::new(max_bytes)),
                 decoded: VecDeque::new(),
                 last_id: None,
             }
         } else if is("application/json") {
-            ResponseFormat::Json(BodyBuffer::for_upstream())
+            UpstreamBodyState::Json(BodyBuffer::for_upstream())
         } else if head.status == StatusCode::ACCEPTED {
             // Some servers send 202 without a content length.
-            ResponseFormat::Ended(None)
+            UpstreamBodyState::Ended(None)
         } else if is_success {
             return Err(unexpected_content_type(&content_type.to_ascii_lowercase()));
         } else {
@@ -92,32 +92,32 @@ impl HttpResponseReader {
 
     /// Returns whether the response is a stream that may contain several messages.
     pub fn is_stream(&self) -> bool {
-        matches!(self.format, ResponseFormat::Events { .. })
+        matches!(self.format, UpstreamBodyState::Events { .. })
     }
 
     /// Returns whether there is nothing more to read.
     pub fn is_ended(&self) -> bool {
-        matches!(self.format, ResponseFormat::Ended(_))
+        matches!(self.format, UpstreamBodyState::Ended(_))
     }
 
     /// Returns the id of the last event returned from a stream, and the delay before reconnecting.
     pub fn last_event(&self) -> (Option<HeaderValue>, Option<Duration>) {
         let (id, decoder) = match &self.format {
-            ResponseFormat::Events { decoder, decoded, last_id } if !decoded.is_empty() => {
+            UpstreamBodyState::Events { decoder, decoded, last_id } if !decoded.is_empty() => {
                 (last_id.as_deref(), decoder)
             }
-            ResponseFormat::Events { decoder, .. } | ResponseFormat::Ended(Some(decoder)) => {
+            UpstreamBodyState::Events { decoder, .. } | UpstreamBodyState::Ended(Some(decoder)) => {
                 (decoder.last_id(), decoder)
             }
-            ResponseFormat::Json(_) | ResponseFormat::Ended(None) => return (None, None),
+            UpstreamBodyState::Json(_) | UpstreamBodyState::Ended(None) => return (None, None),
         };
         (id.and_then(|id| HeaderValue::from_str(id).ok()), decoder.retry())
     }
 
     /// Returns the next message; `None` at the end.
     pub async fn next_message(&mut self) -> Result<Option<ReceivedBody>, UpstreamSendError> {
-        match std::mem::replace(&mut self.format, ResponseFormat::Ended(None)) {
-            ResponseFormat::Json(partial) => self.read_json(partial).await.map(Some),
+        match std::mem::replace(&mut self.format, UpstreamBodyState::Ended(None)) {
+            UpstreamBodyState::Json(partial) => self.read_json(partial).await.map(Some),
             format => {
                 self.format = format;
                 Ok(self.next_event().await?.map(ReceivedBody::Whole))
@@ -133,7 +133,7 @@ impl HttpResponseReader {
         id: &RequestId<'_>,
     ) -> Result<bool, UpstreamSendError> {
         let length: usize = previous.with_id(id).iter().map(|part| part.len()).sum();
-        if !matches!(self.format, ResponseFormat::Json(_)) || self.body.size_hint().exact() != Some(length as u64) {
+        if !matches!(self.format, UpstreamBodyState::Json(_)) || self.body.size_hint().exact() != Some(length as u64) {
             return Ok(false);
         }
         let mut at = 0;
@@ -143,12 +143,12 @@ impl HttpResponseReader {
                 let same = previous.with_id(id).concat().get(..at).map(Bytes::copy_from_slice);
                 partial.push(same.unwrap_or_default(), length);
                 partial.push(chunk, length);
-                self.format = ResponseFormat::Json(partial);
+                self.format = UpstreamBodyState::Json(partial);
                 return Ok(false);
             }
             at += chunk.len();
         }
-        self.format = ResponseFormat::Ended(None);
+        self.format = UpstreamBodyState::Ended(None);
         Ok(true)
     }
 
@@ -177,7 +177,7 @@ impl HttpResponseReader {
 
     async fn next_event(&mut self) -> Result<Option<Bytes>, UpstreamSendError> {
         loop {
-            let ResponseFormat::Events { decoded, last_id, .. } = &mut self.format else {
+            let UpstreamBodyState::Events { decoded, last_id, .. } = &mut self.format else {
                 return Ok(None);
             };
             if let Some((message, id)) = decoded.pop_front() {
@@ -185,14 +185,14 @@ impl HttpResponseReader {
                 return Ok(Some(message));
             }
             let Some(chunk) = self.next_chunk().await? else {
-                if let ResponseFormat::Events { decoder, .. } =
-                    std::mem::replace(&mut self.format, ResponseFormat::Ended(None))
+                if let UpstreamBodyState::Events { decoder, .. } =
+                    std::mem::replace(&mut self.format, UpstreamBodyState::Ended(None))
                 {
-                    self.format = ResponseFormat::Ended(Some(decoder));
+                    self.format = UpstreamBodyState::Ended(Some(decoder));
                 }
                 return Ok(None);
             };
-            let ResponseFormat::Events { decoder, decoded, .. } = &mut self.format else { return Ok(None) };
+            let UpstreamBodyState::Events { decoder, decoded, .. } = &mut self.format else { return Ok(None) };
             let each = |data: Vec<u8>, id: Option<&str>| decoded.push_back((data.into(), id.map(str::to_owned)));
             let pushed = decoder.push_with_ids(&chunk, each);
             pushed.map_err(|error| UpstreamSendError::InvalidResponse(error.to_string()))?;

@@ -53,20 +53,20 @@ pub struct CrawlOutputFiles {
     folder: PathBuf,
     source: PackageRegistry,
     /// What has been recorded about each package, keyed by canonical package name.
-    records: HashMap<String, CrawlRecord>,
+    records: HashMap<String, PriorCrawlOutcome>,
     log_file: File,
     facts_file: File,
     definitions_file: Option<File>,
 }
 
 /// What `done.jsonl` records about a package.
-struct CrawlRecord {
+struct PriorCrawlOutcome {
     outcome: PackageOutcome,
     requested_version: Option<String>,
     read_version: Option<String>,
 }
 
-impl CrawlRecord {
+impl PriorCrawlOutcome {
     fn of(line: &CrawlLogLine) -> Self {
         Self {
             outcome: line.outcome,
@@ -122,7 +122,7 @@ impl CrawlOutputFiles {
             if line.source.is_some_and(|own| own != source) {
                 return Err(of_another().into());
             }
-            done.insert(canonical_name(source, &line.package), CrawlRecord::of(&line));
+            done.insert(canonical_name(source, &line.package), PriorCrawlOutcome::of(&line));
         }
         let facts = folder.join("facts.jsonl");
         drop_torn_line(&facts)?;
@@ -176,7 +176,7 @@ impl CrawlOutputFiles {
             file.write_all(text.as_bytes())?;
         }
         self.log_file.write_all(format!("{}\n", serde_json::to_string(&read.log_line)?).as_bytes())?;
-        self.records.insert(canonical_name(self.source, &read.log_line.package), CrawlRecord::of(&read.log_line));
+        self.records.insert(canonical_name(self.source, &read.log_line.package), PriorCrawlOutcome::of(&read.log_line));
         Ok(())
     }
 
@@ -212,7 +212,7 @@ impl CrawlOutputFiles {
     }
 
     /// Sorts the lines of a file by package, keeping only the last line for each package.
-    fn sort_lines(&self, file: &str, stays: impl Fn(&CrawlRecord) -> bool) -> Result<Vec<String>> {
+    fn sort_lines(&self, file: &str, stays: impl Fn(&PriorCrawlOutcome) -> bool) -> Result<Vec<String>> {
         let path = self.folder.join(file);
         let mut by_package: BTreeMap<String, String> = BTreeMap::new();
         for line in read_lines(&path)? {
