@@ -10,7 +10,7 @@ use gatelodge_json::{JsonLimits, SegmentedText, StringSegments};
 use gatelodge_mcp::{ClientMessage, MessageError, read_client_message, read_segmented_client_message};
 
 use crate::arguments_digest::StreamingDigest;
-use crate::http_server::listener::MAX_READ_BYTES;
+use crate::settings::MAX_READ_BYTES;
 
 /// Bodies shorter than this are copied, which costs less than keeping their chunks.
 const MIN_SEGMENTED_BODY_BYTES: usize = 128 << 10;

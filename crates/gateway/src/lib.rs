@@ -68,12 +68,11 @@ pub use aggregate::tool_name_limit::fits_tool_name_limit;
 pub use config_snapshot::{ActiveGrant, ActivePolicy, ConfigSnapshot, GrantConfig, GrantServerAccess};
 pub use confusables::confusable_names;
 pub use pipeline::format_seconds;
-pub use settings::GatewaySettings;
+pub use settings::{GatewaySettings, InjectedHeader, OtlpTraceConfig};
 pub use stores::GatewayStores;
-pub use telemetry::OtlpTraceConfig;
 pub use tool_categories::{ToolCategorization, categorize_accepted_tools, categorize_tools};
 pub use upstream::{
-    InjectedHeader, MIN_SECRET_BYTES, PinningSettings, SecretRedactor, Upstream, UpstreamConfig, UpstreamHttpConfig,
+    MIN_SECRET_BYTES, PinningSettings, SecretRedactor, Upstream, UpstreamConfig, UpstreamHttpConfig,
     UpstreamProcessConfig, UpstreamTransport,
 };
 pub use workers::{WorkerRoundRobin, WorkerThreads};

@@ -15,6 +15,7 @@ mod suspended_calls;
 mod upstream_param_headers;
 mod upstream_stream_resumption;
 
+use self::upstream_stream_resumption::UpstreamStreamResumption;
 pub(crate) use call_recorder::CallRecorder;
 pub use duration_text::format_seconds;
 pub(crate) use forward::{
@@ -33,4 +34,3 @@ pub(crate) use suspended_calls::{
     ClientInputRequest, SuspendedCall, SuspendedCallBinding, SuspendedCalls, TOO_MANY_SUSPENDED_CALLS_MESSAGE,
 };
 pub(crate) use upstream_param_headers::upstream_param_headers;
-use upstream_stream_resumption::UpstreamStreamResumption;

@@ -12,7 +12,6 @@ mod upstream_request;
 mod upstream_response;
 mod upstream_sse_client;
 
-use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -20,7 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
 use ::http::Uri;
-use ::http::header::{HOST, HeaderMap, HeaderName, HeaderValue};
+use ::http::header::{HOST, HeaderMap};
 use ::http::uri::Scheme;
 use arc_swap::ArcSwapOption;
 use gatelodge_mcp::{ProtocolGeneration, Revision};
@@ -45,28 +44,10 @@ use self::multiplexed_peer::MultiplexedPeer;
 use self::restart_backoff::RestartBackoff;
 use self::server_process::ProcessSpawner;
 use self::upstream_sse_client::UpstreamSseConnection;
-use crate::GatewaySettings;
 use crate::in_flight_limit::InFlightLimit;
 use crate::pipeline::Permit;
+use crate::settings::{GatewaySettings, InjectedHeader};
 use crate::tool_categories::ServerToolCategories;
-
-/// A header sent with each request to an upstream.
-#[derive(Clone, PartialEq, Eq)]
-pub struct InjectedHeader {
-    /// Name of the header.
-    pub name: HeaderName,
-    /// Value, with environment variables expanded.
-    pub value: HeaderValue,
-    /// The values taken from the environment, which must never reach a client.
-    pub secrets: Vec<String>,
-}
-
-// A header's value may be a secret, and configurations get printed.
-impl fmt::Debug for InjectedHeader {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: ***", self.name)
-    }
-}
 
 /// Configuration of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -24,12 +24,9 @@ use super::smuggling_guard::SmugglingGuardStream;
 use super::{cors, health_endpoints, mcp_endpoint, reply};
 use crate::Gateway;
 use crate::deadline_timer::ConnectionHyperTimer;
+use crate::settings::MAX_READ_BYTES;
 
 pub(crate) const MAX_HEAD_BYTES: usize = 64 << 10;
-/// Maximum size of the read buffer. Larger reads mean fewer chunks per body, but each connection may keep a buffer of
-/// this size.
-pub(crate) const MAX_READ_BYTES: usize = 256 << 10;
-
 /// Which requests a listener serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ListenerRole {

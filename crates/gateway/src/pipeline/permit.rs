@@ -5,8 +5,7 @@ use gatelodge_policy::is_policy_exempt;
 
 use http::HeaderValue;
 
-use super::Refusal;
-use super::reserve::CallReservation;
+use super::{CallReservation, Refusal};
 use crate::methods::server_message_filter::AllowedResource;
 use crate::request_context::RequestContext;
 use crate::request_trace::UpstreamSpanContext;

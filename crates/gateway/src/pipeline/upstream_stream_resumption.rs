@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use http::header::HeaderValue;
 
-use super::forward::wait_or_cancel;
-use super::{ForwardContext, Permit};
+use super::{ForwardContext, Permit, wait_or_cancel};
 use crate::http_server::responder::Responder;
 use crate::upstream::{UpstreamResponse, UpstreamSendError, UpstreamSessionLink};
 

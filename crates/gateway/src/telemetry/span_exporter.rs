@@ -10,8 +10,9 @@ use tokio::sync::{mpsc, oneshot};
 use tracing::{info, warn};
 
 use super::span::Span;
-use super::{ExportItem, OtlpTraceConfig, otlp};
+use super::{ExportItem, otlp};
 use crate::message_body::MessageBody;
+use crate::settings::OtlpTraceConfig;
 use crate::upstream::{HttpConnectionPool, new_connection_pool, root_cause};
 
 const PROTOBUF: HeaderValue = HeaderValue::from_static("application/x-protobuf");

@@ -11,9 +11,8 @@ use gatelodge_store::CallOutcome;
 use http::Uri;
 use http::header::{HeaderMap, HeaderValue};
 
-use super::server_process::ServerProcess;
 use super::upstream_sse_client::UpstreamSseConnection;
-use super::{SecretRedactor, Upstream, UpstreamTransport};
+use super::{SecretRedactor, ServerProcess, Upstream, UpstreamTransport};
 use crate::message_body::MessageBody;
 use crate::request_trace::UpstreamSpanContext;
 

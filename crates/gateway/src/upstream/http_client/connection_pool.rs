@@ -16,8 +16,8 @@ use hyper::rt::{Read, Write};
 use hyper_util::rt::TokioIo;
 
 use super::connector::Connector;
-use crate::http_server::listener::MAX_READ_BYTES;
 use crate::message_body::MessageBody;
+use crate::settings::MAX_READ_BYTES;
 
 /// Maximum number of idle connections kept per origin.
 const MAX_IDLE_CONNECTIONS_PER_ORIGIN: usize = 512;
