@@ -27,8 +27,8 @@ use crate::config_snapshot::{ActiveGrant, ConfigSnapshot, GrantServerAccess};
 use crate::methods::session_pool;
 use crate::pipeline::Refusal;
 use crate::request_context::{ClientProtocol, RequestContext};
-use crate::request_trace::RequestTrace;
 use crate::stream_revalidation::StreamRevalidation;
+use crate::telemetry::RequestTrace;
 use crate::upstream::Upstream;
 
 pub(crate) use server_info_fallback::ServerInfoFallback;

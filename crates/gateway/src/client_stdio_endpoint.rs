@@ -32,7 +32,7 @@ impl Gateway {
         input: impl AsyncRead + Unpin,
         output: impl AsyncWrite + Unpin,
     ) -> std::io::Result<()> {
-        self.telemetry.start();
+        self.start_telemetry();
         let (messages, queue) = mpsc::channel(MESSAGE_QUEUE_LENGTH);
         let session_slot = ClientSessionCell::default();
         let (ended, end) = oneshot::channel();

@@ -6,7 +6,6 @@
 mod aggregate;
 mod argument_redaction;
 mod arguments_digest;
-mod auth_failures;
 mod body_buffer;
 mod client_stdio_endpoint;
 mod coalescing_stream;
@@ -19,11 +18,9 @@ mod in_flight_limit;
 mod list_changed;
 mod message_body;
 mod methods;
-mod metrics;
 mod minimum_revision;
 mod pipeline;
 mod request_context;
-mod request_trace;
 mod session;
 mod settings;
 mod single_session_client;
@@ -31,6 +28,7 @@ mod stores;
 mod stream_revalidation;
 mod telemetry;
 mod tool_categories;
+mod tool_result;
 mod upstream;
 mod workers;
 
@@ -51,18 +49,16 @@ use tracing::{info, warn};
 
 use crate::aggregate::late_list_cache::LateListCache;
 use crate::aggregate::tool_name_limit::WarnedNames;
-use crate::auth_failures::AuthFailureCounter;
 use crate::config_snapshot::ConcurrencyLimits;
 use crate::http_server::listener::{ListenerRole, accept_connections};
 use crate::http_server::sse_server::ClientSseConnections;
 use crate::methods::session_pool::SessionPool;
-use crate::metrics::Metrics;
 use crate::pipeline::SuspendedCalls;
 use crate::request_context::RequestContext;
 use crate::session::SessionRegistry;
 use crate::session::session_persistence::SessionPersistence;
-use crate::telemetry::OtlpTraceExport;
-use crate::upstream::UpstreamClient;
+use crate::telemetry::{AuthFailureCounter, Metrics, OtlpTraceExport};
+use crate::upstream::{CollectorClient, UpstreamClient};
 
 pub use aggregate::tool_name_limit::fits_tool_name_limit;
 pub use config_snapshot::{ActiveGrant, ActivePolicy, ConfigSnapshot, GrantConfig, GrantServerAccess};
@@ -197,7 +193,7 @@ impl Gateway {
     /// # Errors
     /// Accepting on a listener failed.
     pub async fn run(self: &Arc<Self>, clients: TcpListener, admin: Option<TcpListener>) -> std::io::Result<()> {
-        self.telemetry.start();
+        self.start_telemetry();
         let stop = self.shutdown.subscribe();
         let housekeeping = self.run_housekeeping();
         let listening = async {
@@ -220,6 +216,14 @@ impl Gateway {
     /// Stops accepting connections. [`Gateway::run`] returns once all calls have ended.
     pub fn stop(&self) {
         self.shutdown.send_replace(true);
+    }
+
+    /// Starts exporting spans, if a collector is configured.
+    fn start_telemetry(&self) {
+        self.telemetry.start(|config| {
+            let collector = CollectorClient::new(config);
+            move |batch| collector.clone().post(batch)
+        });
     }
 
     async fn run_housekeeping(&self) {

@@ -1,6 +1,7 @@
 //! The steps of a call, from the client's request to the upstream request: subject, reservation, permit, forwarding and
 //! call record.
 
+mod call_log;
 mod call_recorder;
 mod duration_text;
 mod forward;
@@ -20,7 +21,7 @@ pub(crate) use call_recorder::CallRecorder;
 pub use duration_text::format_seconds;
 pub(crate) use forward::{
     ForwardContext, ForwardOutcome, MAX_SERVER_REQUESTS_PER_ROUND, RESULT_TYPE_COMPLETE, abandoned_outcome,
-    await_own_response, can_request_input, forward, is_tool_error, parsed_response_for_client, relay_until_response,
+    await_own_response, can_request_input, forward, parsed_response_for_client, relay_until_response,
     response_for_client, result_text, rewrite_for_upstream, wait_or_cancel, without_result_type,
 };
 pub(crate) use in_flight_guard::InFlightGuard;

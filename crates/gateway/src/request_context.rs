@@ -7,12 +7,15 @@ use bytes::Bytes;
 use crate::arguments_digest::StreamingDigest;
 use crate::config_snapshot::{ActiveGrant, GrantServerAccess};
 use crate::methods::session_pool::ExclusiveSession;
-use crate::request_trace::{RequestTrace, UpstreamSpanContext};
 use crate::session::{ClientInfo, Session};
-use crate::upstream::{StatelessHeaders, ToolListing, ToolRegistry, Upstream, UpstreamRequest, UpstreamTool};
+use crate::telemetry::{RequestTrace, UpstreamRequestSpan, UpstreamSpanContext, UpstreamSpanTarget};
+use crate::upstream::{
+    StatelessHeaders, ToolListing, ToolRegistry, Upstream, UpstreamRequest, UpstreamTool, UpstreamTransport,
+};
 use gatelodge_mcp::http_headers::ProtocolError;
 use gatelodge_mcp::translate::to_stateful;
 use gatelodge_mcp::{ClientCapabilities, ProtocolGeneration, Revision};
+use gatelodge_store::{CallId, Clock};
 use http::HeaderMap;
 
 /// Client address recorded for a stdio client.
@@ -262,6 +265,21 @@ impl RequestContext {
     /// Returns a span for one request to the upstream, if the request belongs to a trace.
     pub fn upstream_span(&self, method: &str, about: Option<&str>) -> Option<UpstreamSpanContext> {
         self.trace.as_ref()?.upstream_span(method, about)
+    }
+
+    /// Starts the span of a request to the upstream; returns `None` if the trace is not exported.
+    pub fn begin_upstream_span(
+        &self,
+        span_context: Option<&UpstreamSpanContext>,
+        call: CallId,
+        clock: &dyn Clock,
+    ) -> Option<UpstreamRequestSpan> {
+        let url = match &self.upstream.config().transport {
+            UpstreamTransport::Http(http) => Some(&http.url),
+            UpstreamTransport::Process(_) => None,
+        };
+        let target = UpstreamSpanTarget { revision: self.revision(), server: self.upstream.name(), url };
+        UpstreamRequestSpan::begin(self.trace.as_deref()?, &target, span_context?, call, clock)
     }
 
     /// Returns whether the client is connected over HTTP rather than stdio.

@@ -18,9 +18,9 @@ use crate::http_server::responder::{ClientSessionCell, Responder};
 use crate::methods::{initialize, policy_exempt_messages, standalone_stream};
 use crate::pipeline::CallRecorder;
 use crate::request_context::{ClientProtocol, RequestContext, StatelessClient};
-use crate::request_trace::RequestTrace;
 use crate::session::{CancellableRequests, ClientInfo, Session};
 use crate::stream_revalidation::StreamRevalidation;
+use crate::telemetry::RequestTrace;
 
 /// A client's session and its queue of outgoing messages.
 #[derive(Debug)]

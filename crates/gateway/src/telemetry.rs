@@ -4,7 +4,10 @@
 //! Arguments, results and tokens are never exported.
 
 mod attribute_names;
+mod auth_failures;
+mod metrics;
 mod otlp;
+mod request_trace;
 mod span;
 mod span_exporter;
 
@@ -12,11 +15,15 @@ use std::fmt;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use bytes::Bytes;
 use gatelodge_mutants::mutant;
 use prometheus_client::metrics::counter::Counter;
 use tokio::sync::{mpsc, oneshot};
 
-pub(crate) use span::{CapturedReply, ClientRequestSpan, UpstreamRequestSpan};
+pub(crate) use auth_failures::AuthFailureCounter;
+pub(crate) use metrics::Metrics;
+pub(crate) use request_trace::{RequestTrace, UpstreamSpanContext};
+pub(crate) use span::{CapturedReply, ClientRequestSpan, SpanOutcome, UpstreamRequestSpan, UpstreamSpanTarget};
 
 use self::span::Span;
 use self::span_exporter::SpanExporter;
@@ -62,11 +69,16 @@ impl OtlpTraceExport {
         self.span_sender.clone()
     }
 
-    /// Starts the export task.
-    pub fn start(&self) {
+    /// Starts the export task. `connect` returns the function that posts one encoded batch to the collector.
+    pub fn start<P, R>(&self, connect: impl FnOnce(&OtlpTraceConfig) -> P)
+    where
+        P: Fn(Bytes) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<(), String>> + Send + 'static,
+    {
         let exporter = self.exporter.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(exporter) = exporter {
-            tokio::spawn(exporter.run());
+            let post = connect(exporter.config());
+            tokio::spawn(exporter.run(post));
         }
     }
 

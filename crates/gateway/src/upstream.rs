@@ -27,7 +27,7 @@ use gatelodge_store::{ServerName, ServerTools};
 use prometheus_client::metrics::counter::Counter;
 use tokio::sync::{Mutex, Semaphore};
 
-pub(crate) use http_client::{HttpConnectionPool, new_connection_pool, root_cause};
+pub(crate) use http_client::CollectorClient;
 pub use secret_redactor::{MIN_SECRET_BYTES, SecretRedactor};
 pub use server_process::UpstreamProcessConfig;
 pub(crate) use server_process::{ServerProcess, to_line};

@@ -25,7 +25,7 @@ use crate::aggregate::{AggregateRequest, merged_stream, router};
 use crate::methods::unknown_method_reply;
 use crate::pipeline::CallRecorder;
 use crate::request_context::ClientProtocol;
-use crate::request_trace::RequestTrace;
+use crate::telemetry::RequestTrace;
 
 /// Serves one HTTP request.
 pub(super) async fn serve(

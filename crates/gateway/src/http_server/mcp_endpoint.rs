@@ -34,8 +34,8 @@ use crate::methods::{
 };
 use crate::pipeline::{CallRecorder, Refusal, parse_subject};
 use crate::request_context::{ClientProtocol, RequestContext, StatelessClient};
-use crate::request_trace::RequestTrace;
 use crate::session::{ClientInfo, Session, wait_for_cancel};
+use crate::telemetry::RequestTrace;
 use crate::upstream::UpstreamSendError;
 
 pub(super) const GET_MUST_ACCEPT_EVENTS: &str = "a GET must accept `text/event-stream`";

@@ -30,7 +30,6 @@ use crate::pipeline::{CallRecorder, Permit, Refusal, RequestSubject, response_fo
 use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::session::wait_for_cancel;
 use crate::stream_revalidation::StreamRevalidation;
-use crate::telemetry::UpstreamRequestSpan;
 use crate::upstream::{UpstreamRequest, UpstreamResponse, UpstreamSendError};
 
 /// Maximum number of resources in a request, the same as for a session. Each denied resource is recorded in a row of
@@ -102,10 +101,10 @@ pub(crate) async fn handle_listen(
         ctx.request_for_upstream(UpstreamRequest::request(text, recorder.call_id()), method, None).with_span(span);
     let end = match Permit::for_policy_exempt(method, outgoing) {
         Some(permit) => {
-            let span = UpstreamRequestSpan::begin(ctx, permit.span_context(), recorder.call_id(), &*gw.clock);
+            let span = ctx.begin_upstream_span(permit.span_context(), recorder.call_id(), &*gw.clock);
             let end = open_and_relay(gw, ctx, request, (recorder.call_id(), permit), &allowed, &mut responder).await;
             if let Some(span) = span {
-                span.end_stream(end.as_ref().err());
+                span.end_stream(end.as_ref().err().map(UpstreamSendError::error_type));
             }
             end
         }

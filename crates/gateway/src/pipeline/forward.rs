@@ -1,7 +1,6 @@
 //! Forwards a request to an upstream and relays its messages to the client until the response arrives.
 
 use std::pin::{Pin, pin};
-use std::sync::LazyLock;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -14,7 +13,7 @@ use gatelodge_mcp::{
 use gatelodge_mutants::mutant;
 use gatelodge_store::{CallId, CallOutcome};
 use http::StatusCode;
-use memchr::memmem::{self, Finder};
+use memchr::memmem;
 
 use super::{Permit, ProgressRelay, UpstreamStreamResumption};
 use crate::Gateway;
@@ -27,7 +26,8 @@ use crate::methods::session_recovery::{SessionEpoch, can_mean_lost_session, has_
 use crate::methods::{client_input, initialize, server_message_filter};
 use crate::request_context::{ClientProtocol, ProtocolTranslation, RequestContext};
 use crate::session::wait_for_cancel;
-use crate::telemetry::UpstreamRequestSpan;
+use crate::telemetry::SpanOutcome;
+use crate::tool_result::{IS_ERROR_FINDER, is_tool_error};
 use crate::upstream::{
     ListResponseBaseline, UpstreamRequest, UpstreamResponse, UpstreamSendError, UpstreamSessionLink,
 };
@@ -123,12 +123,18 @@ pub(crate) async fn forward(
     permit: Permit,
     responder: &mut Responder,
 ) -> Result<(ForwardOutcome, Option<UpstreamResponse>), UpstreamSendError> {
-    let span =
-        UpstreamRequestSpan::begin(forward_ctx.ctx, permit.span_context(), forward_ctx.call, &*forward_ctx.gw.clock)
-            .map(Box::new);
+    let span = forward_ctx
+        .ctx
+        .begin_upstream_span(permit.span_context(), forward_ctx.call, &*forward_ctx.gw.clock)
+        .map(Box::new);
     let ended = send_and_relay(forward_ctx, permit, responder).await;
     if let Some(span) = span {
-        span.end(ended.as_ref().map(|(ended, _)| ended));
+        span.end(match &ended {
+            Ok((ForwardOutcome::Response(message, _), _)) => SpanOutcome::Response(message.outline()),
+            Ok((ForwardOutcome::ServerRequests(_), _)) => SpanOutcome::InputRequired,
+            Ok((ForwardOutcome::Cancelled, _)) => SpanOutcome::Cancelled,
+            Err(error) => SpanOutcome::Error(error.error_type()),
+        });
     }
     ended
 }
@@ -527,18 +533,6 @@ pub(crate) const RESULT_TYPE_COMPLETE: (&str, &str) = ("resultType", "\"complete
 fn is_resource_read_result(result: &str) -> bool {
     let parts = split_object_str(result, &JsonLimits::REPLY).unwrap_or_default();
     parts.iter().any(|part| part.key == "contents")
-}
-
-static IS_ERROR_FINDER: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"isError\""));
-
-/// Returns whether a tool result is marked as an error. Most results do not contain `isError`, so a plain search for it
-/// comes first.
-pub(crate) fn is_tool_error(result: &str) -> bool {
-    if IS_ERROR_FINDER.find(result.as_bytes()).is_none() {
-        return false;
-    }
-    let parts = split_object_str(result, &JsonLimits::REPLY).unwrap_or_default();
-    parts.iter().any(|part| part.key == "isError" && part.value == "true")
 }
 
 /// Waits for the response to one of the gateway's own requests and drops all messages that precede it.

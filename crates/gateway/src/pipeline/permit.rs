@@ -8,7 +8,7 @@ use http::HeaderValue;
 use super::{CallReservation, Refusal};
 use crate::methods::server_message_filter::AllowedResource;
 use crate::request_context::RequestContext;
-use crate::request_trace::UpstreamSpanContext;
+use crate::telemetry::UpstreamSpanContext;
 use crate::upstream::{UpstreamRequest, UpstreamRequestKind, UpstreamSessionLink, UpstreamStreamResumeTarget};
 
 /// Permission to send one message. Nothing can be sent upstream without it.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::Uri;
 
-use super::injected_header::InjectedHeader;
+use super::InjectedHeader;
 
 /// An OTLP collector that accepts protobuf over HTTP.
 #[derive(Debug, Clone)]

@@ -1,5 +1,6 @@
 //! HTTP client for upstreams. Requests are built from scratch: no header of the client's request is forwarded.
 
+mod collector_client;
 mod connection_pool;
 mod connector;
 mod response_reader;
@@ -14,18 +15,18 @@ use http::{HeaderMap, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 
-pub(crate) use connection_pool::HttpConnectionPool;
+pub(crate) use collector_client::CollectorClient;
 pub(super) use connection_pool::host_header;
 pub(super) use response_reader::HttpResponseReader;
 
-use self::connection_pool::UpstreamHttpError;
+use self::connection_pool::{HttpConnectionPool, UpstreamHttpError};
 use self::connector::{Connector, TlsError};
 use super::{
     Upstream, UpstreamHttpConfig, UpstreamRequest, UpstreamRequestKind, UpstreamResponse, UpstreamSendError,
     UpstreamSessionLink,
 };
 use crate::message_body::MessageBody;
-use crate::request_trace::UpstreamSpanContext;
+use crate::telemetry::UpstreamSpanContext;
 use crate::workers;
 
 /// Maximum number of bytes read from a response whose body is ignored.
@@ -46,11 +47,6 @@ pub(super) struct UpstreamHttpClient {
     /// Maximum size of a message.
     max_bytes: usize,
     connect_timeout: Duration,
-}
-
-/// Creates a connection pool.
-pub(crate) fn new_connection_pool(connect_timeout: Duration) -> HttpConnectionPool {
-    HttpConnectionPool::new(Connector::new(connect_timeout))
 }
 
 impl UpstreamHttpClient {
@@ -196,7 +192,7 @@ fn insert_encoded(headers: &mut HeaderMap, name: HeaderName, text: &str) {
 }
 
 /// Returns the innermost cause, which says what happened; the outer errors only name layers of the HTTP library.
-pub(crate) fn root_cause(error: &dyn std::error::Error) -> String {
+fn root_cause(error: &dyn std::error::Error) -> String {
     let mut cause = error;
     while let Some(source) = cause.source() {
         cause = source;

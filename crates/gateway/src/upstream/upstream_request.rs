@@ -14,7 +14,7 @@ use http::header::{HeaderMap, HeaderValue};
 use super::upstream_sse_client::UpstreamSseConnection;
 use super::{SecretRedactor, ServerProcess, Upstream, UpstreamTransport};
 use crate::message_body::MessageBody;
-use crate::request_trace::UpstreamSpanContext;
+use crate::telemetry::UpstreamSpanContext;
 
 /// Why a request got no usable response.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -5,7 +5,7 @@ use gatelodge_mcp::{ClientMessage, TraceContext, TraceParent};
 use gatelodge_mutants::mutant;
 use http::header::{HeaderMap, HeaderValue};
 
-use crate::telemetry::{OtlpTraceExport, SpanSender};
+use super::{OtlpTraceExport, SpanSender};
 
 /// Position of a request in a trace.
 #[derive(Debug, Clone)]

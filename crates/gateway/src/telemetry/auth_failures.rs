@@ -1,13 +1,9 @@
-//! Counts requests without a valid token and writes one log row per address and minute.
+//! Counts requests without a valid token, for one row of the call log per address and minute.
 //!
 //! One row per request would let an unauthenticated client flood the log.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-
-use gatelodge_store::{CallRecord, RecordKind};
-
-use crate::Gateway;
 
 /// Maximum number of addresses counted separately per minute. Further addresses share the row `others`.
 const MAX_TRACKED_ADDRESSES: usize = 1_000;
@@ -26,20 +22,8 @@ impl AuthFailureCounter {
         *counts.entry(address).or_default() += 1;
     }
 
-    fn take_counts(&self) -> HashMap<Arc<str>, u64> {
+    /// Returns the failures since the previous call.
+    pub fn take_counts(&self) -> HashMap<Arc<str>, u64> {
         std::mem::take(&mut *self.counts.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-impl Gateway {
-    /// Writes one row per address for the failures since the previous call.
-    pub(crate) async fn write_auth_failures(&self) {
-        for (address, count) in self.auth_failures.take_counts() {
-            self.metrics.unauthenticated.inc_by(count);
-            let mut record = CallRecord::new(RecordKind::Unauthenticated, self.new_call_id(), self.clock.now());
-            record.address = Some(address);
-            record.count = Some(count);
-            self.write_row(record).await;
-        }
     }
 }
