@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use tokio::sync::Semaphore;
 
 use crate::aggregate::ServerInfoFallback;
-use crate::in_flight_limit::InFlightLimit;
+use crate::runtime::InFlightLimit;
 use crate::upstream::{Upstream, UpstreamConfig};
 
 /// A compiled policy with the name and version shown in logs.

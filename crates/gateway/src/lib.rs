@@ -5,22 +5,17 @@
 
 mod aggregate;
 mod argument_redaction;
-mod arguments_digest;
-mod body_buffer;
+mod body;
 mod client_stdio_endpoint;
-mod coalescing_stream;
 mod config_snapshot;
 mod confusables;
-mod deadline_timer;
-mod entropy;
 mod http_server;
-mod in_flight_limit;
 mod list_changed;
-mod message_body;
 mod methods;
 mod minimum_revision;
 mod pipeline;
 mod request_context;
+mod runtime;
 mod session;
 mod settings;
 mod single_session_client;
@@ -28,9 +23,7 @@ mod stores;
 mod stream_revalidation;
 mod telemetry;
 mod tool_categories;
-mod tool_result;
 mod upstream;
-mod workers;
 
 use std::fmt;
 use std::future::Future;
@@ -64,6 +57,7 @@ pub use aggregate::tool_name_limit::fits_tool_name_limit;
 pub use config_snapshot::{ActiveGrant, ActivePolicy, ConfigSnapshot, GrantConfig, GrantServerAccess};
 pub use confusables::confusable_names;
 pub use pipeline::format_seconds;
+pub use runtime::workers::{WorkerRoundRobin, WorkerThreads};
 pub use settings::{GatewaySettings, InjectedHeader, OtlpTraceConfig};
 pub use stores::GatewayStores;
 pub use tool_categories::{ToolCategorization, categorize_accepted_tools, categorize_tools};
@@ -71,7 +65,6 @@ pub use upstream::{
     MIN_SECRET_BYTES, PinningSettings, SecretRedactor, Upstream, UpstreamConfig, UpstreamHttpConfig,
     UpstreamProcessConfig, UpstreamTransport,
 };
-pub use workers::{WorkerRoundRobin, WorkerThreads};
 
 /// Interval between housekeeping runs, which end idle sessions and write the counted authentication failures.
 const HOUSEKEEPING_INTERVAL: Duration = Duration::from_secs(60);
@@ -277,7 +270,7 @@ impl Gateway {
 
     /// Waits until the drain period is over.
     pub(crate) async fn wait_for_forced_shutdown(&self) {
-        let of_worker = self.worker_shutdowns.get(workers::current_worker());
+        let of_worker = self.worker_shutdowns.get(runtime::workers::current_worker());
         of_worker.unwrap_or(&self.forced_shutdown).cancelled().await;
     }
 
@@ -348,7 +341,7 @@ impl Gateway {
     pub(crate) fn new_call_id_at(&self, at: Timestamp) -> CallId {
         // Without randomness ids are still unique by time, but guessable. That is no reason to refuse the request, and
         // the operating system does not fail to provide randomness once it has started.
-        CallId::new(at, entropy::call_id_entropy())
+        CallId::new(at, runtime::entropy::call_id_entropy())
     }
 }
 

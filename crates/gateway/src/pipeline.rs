@@ -24,7 +24,6 @@ pub(crate) use forward::{
     await_own_response, can_request_input, forward, parsed_response_for_client, relay_until_response,
     response_for_client, result_text, rewrite_for_upstream, wait_or_cancel, without_result_type,
 };
-pub(crate) use in_flight_guard::InFlightGuard;
 pub(crate) use permit::Permit;
 pub(crate) use progress_relay::ProgressRelay;
 pub(crate) use refusal::Refusal;

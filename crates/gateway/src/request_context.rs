@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::arguments_digest::StreamingDigest;
+use crate::body::arguments_digest::StreamingDigest;
 use crate::config_snapshot::{ActiveGrant, GrantServerAccess};
 use crate::methods::session_pool::ExclusiveSession;
 use crate::session::{ClientInfo, Session};

@@ -44,8 +44,8 @@ use self::multiplexed_peer::MultiplexedPeer;
 use self::restart_backoff::RestartBackoff;
 use self::server_process::ProcessSpawner;
 use self::upstream_sse_client::UpstreamSseConnection;
-use crate::in_flight_limit::InFlightLimit;
 use crate::pipeline::Permit;
+use crate::runtime::InFlightLimit;
 use crate::settings::{GatewaySettings, InjectedHeader};
 use crate::tool_categories::ServerToolCategories;
 

@@ -14,8 +14,9 @@ use super::{AggregateRequest, FAN_OUT_TIMEOUT};
 use crate::Gateway;
 use crate::http_server::mcp_endpoint::dispatch;
 use crate::http_server::responder::{ClientSessionCell, Responder};
-use crate::pipeline::{CallRecorder, InFlightGuard};
+use crate::pipeline::CallRecorder;
 use crate::request_context::RequestContext;
+use crate::runtime::InFlightGuard;
 
 /// How many messages from one server may be queued while the client receives messages from another.
 const MAX_QUEUED_MESSAGES: usize = 16;

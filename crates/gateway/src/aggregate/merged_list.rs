@@ -18,8 +18,9 @@ use crate::Gateway;
 use crate::http_server::reply;
 use crate::http_server::responder::Responder;
 use crate::methods::list_requests::{list_member_names, pinned_tools, reject_cursor};
-use crate::pipeline::{CallRecorder, InFlightGuard};
+use crate::pipeline::CallRecorder;
 use crate::request_context::RequestContext;
+use crate::runtime::InFlightGuard;
 
 /// One server's contribution to a list: its entries, or the reason why they are missing.
 struct ServerListPart {

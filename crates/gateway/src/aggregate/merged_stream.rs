@@ -21,8 +21,9 @@ use crate::list_changed::{self, ListChangedSet};
 use crate::methods::standalone_stream::{
     MAX_QUEUED_EVENTS, REVALIDATION_INTERVAL, STREAM_HANDOVER_TIMEOUT, follow_upstream_stream, send_backlog,
 };
-use crate::pipeline::{CallRecorder, InFlightGuard, Refusal};
+use crate::pipeline::{CallRecorder, Refusal};
 use crate::request_context::RequestContext;
+use crate::runtime::InFlightGuard;
 use crate::session::{STANDALONE_STREAM, Session, SseEventId};
 use crate::stream_revalidation::StreamRevalidation;
 

@@ -26,8 +26,9 @@ use crate::methods::subscriptions_listen::{
     CheckedResources, check_resource_count, check_resources, record_denied, resource_uris,
 };
 use crate::methods::task_requests;
-use crate::pipeline::{CallRecorder, InFlightGuard, Refusal};
+use crate::pipeline::{CallRecorder, Refusal};
 use crate::request_context::RequestContext;
+use crate::runtime::InFlightGuard;
 use crate::stream_revalidation::StreamRevalidation;
 
 /// How many messages are queued for a slow client before the servers have to wait.

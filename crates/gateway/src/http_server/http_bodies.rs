@@ -14,9 +14,8 @@ use hyper::body::{Body as _, Incoming};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::body_buffer::{BodyBuffer, ReceivedBody};
-use crate::message_body::MessageBody;
-use crate::pipeline::InFlightGuard;
+use crate::body::{BodyBuffer, MessageBody, ReceivedBody};
+use crate::runtime::InFlightGuard;
 
 /// How many bytes of an oversized body are read and discarded, so that the client receives the error.
 const MAX_DISCARDED_BYTES: usize = 64 << 20;

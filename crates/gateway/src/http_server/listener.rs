@@ -23,7 +23,7 @@ use super::http_bodies::ReplyBody;
 use super::smuggling_guard::SmugglingGuardStream;
 use super::{cors, health_endpoints, mcp_endpoint, reply};
 use crate::Gateway;
-use crate::deadline_timer::ConnectionHyperTimer;
+use crate::runtime::deadline_timer::ConnectionHyperTimer;
 use crate::settings::MAX_READ_BYTES;
 
 pub(crate) const MAX_HEAD_BYTES: usize = 64 << 10;

@@ -26,7 +26,7 @@ use super::responder::Responder;
 use super::{aggregate_endpoint, reply, sse_server};
 use crate::Gateway;
 use crate::aggregate::AggregateRequest;
-use crate::body_buffer::ReceivedBody;
+use crate::body::ReceivedBody;
 use crate::config_snapshot::ActiveGrant;
 use crate::methods::{
     call_handler, initialize, list_requests, missing_upstream_methods, policy_exempt_messages, session_pool,

@@ -16,10 +16,11 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use super::http_bodies::ReplyBody;
 use super::reply;
 use super::resumable_stream::{ResumableStream, bytes_with_guard};
-use crate::deadline_timer::DeadlineTimer;
-use crate::message_body::MessageBody;
-use crate::pipeline::{InFlightGuard, Refusal, RequestSubject};
+use crate::body::MessageBody;
+use crate::pipeline::{Refusal, RequestSubject};
 use crate::request_context::RequestContext;
+use crate::runtime::InFlightGuard;
+use crate::runtime::deadline_timer::DeadlineTimer;
 use crate::session::{CancellableRequests, InFlightRequest, RequestRegistration, Session};
 use crate::telemetry::CapturedReply;
 

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use gatelodge_mcp::{Revision, SSE_KEEP_ALIVE};
 use tokio::sync::mpsc;
 
-use crate::pipeline::InFlightGuard;
+use crate::runtime::InFlightGuard;
 use crate::session::Session;
 
 /// A resumable stream. Dropping it ends the stream.

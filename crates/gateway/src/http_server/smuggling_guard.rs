@@ -16,7 +16,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::Sleep;
 
-use crate::coalescing_stream::CoalescingStream;
+use crate::runtime::coalescing_stream::CoalescingStream;
 
 /// Maximum number of header bytes to inspect; hyper accepts no more.
 const MAX_INSPECTED_BYTES: usize = super::listener::MAX_HEAD_BYTES;

@@ -17,9 +17,9 @@ use self::authorize::{as_unsent_refusal, authorize, early_denial, hidden_reason,
 use self::call_rounds::CallRounds;
 use super::{initialize, missing_upstream_methods, resources_subscribe, session_pool, task_requests};
 use crate::Gateway;
+use crate::body::MessageBody;
 use crate::http_server::reply;
 use crate::http_server::responder::Responder;
-use crate::message_body::MessageBody;
 use crate::pipeline::{
     CallRecorder, CallReservation, ForwardContext, ProgressRelay, Refusal, RequestSubject, SuspendedCall,
     SuspendedCallBinding, abandoned_outcome, reserve, upstream_param_headers, wait_or_cancel,

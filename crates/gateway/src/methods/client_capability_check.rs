@@ -18,7 +18,7 @@ use memchr::memmem::Finder;
 
 use super::protocol_probe::GATEWAY_META_WITH_TASKS;
 use crate::Gateway;
-use crate::body_buffer::ReceivedBody;
+use crate::body::ReceivedBody;
 use crate::pipeline::{CallRecorder, Permit, Refusal, await_own_response, reserve};
 use crate::request_context::{ClientProtocol, ProtocolTranslation, RequestContext};
 use crate::session::Session;

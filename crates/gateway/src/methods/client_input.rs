@@ -21,7 +21,7 @@ use super::client_capability_check::{
 };
 use super::server_message_filter::{check_response_allowed, is_server_request_allowed, send_one_way};
 use crate::Gateway;
-use crate::body_buffer::ReceivedBody;
+use crate::body::ReceivedBody;
 use crate::http_server::responder::Responder;
 use crate::pipeline::{
     CallRecorder, ClientInputRequest, ForwardContext, MAX_SERVER_REQUESTS_PER_ROUND, Permit, Refusal, SuspendedCall,

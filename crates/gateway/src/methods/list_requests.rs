@@ -19,9 +19,9 @@ use http::StatusCode;
 use super::policy_exempt_messages::reply_failure;
 use super::tool_listing_refresh::apply_listing;
 use crate::Gateway;
+use crate::body::MessageBody;
 use crate::http_server::reply;
 use crate::http_server::responder::Responder;
-use crate::message_body::MessageBody;
 use crate::pipeline::{
     CallRecorder, ForwardContext, ForwardOutcome, Permit, ProgressRelay, RESULT_TYPE_COMPLETE, Refusal, forward,
     response_for_client, response_status, result_text, without_result_type,

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 
 use super::Refusal;
 use crate::aggregate::AggregateRequest;
-use crate::arguments_digest::arguments_digest;
+use crate::body::arguments_digest::arguments_digest;
 use crate::config_snapshot::ActiveGrant;
 use crate::request_context::{ClientProtocol, RequestContext};
 use crate::telemetry::{CapturedReply, ClientRequestSpan};

@@ -1,22 +1,14 @@
 //! In-flight limits per grant and per server, so that one runaway agent cannot exhaust the gateway and one hanging
 //! server cannot block the others.
 
+use super::Refusal;
+use crate::config_snapshot::ActiveGrant;
+use crate::request_context::RequestContext;
+use crate::runtime::{InFlightGuard, InFlightLimit, InFlightSlot};
 use std::sync::Arc;
 
 use gatelodge_mcp::Method;
 use gatelodge_mutants::mutant;
-
-use super::Refusal;
-use crate::config_snapshot::ActiveGrant;
-use crate::in_flight_limit::{InFlightLimit, InFlightSlot};
-use crate::request_context::RequestContext;
-
-/// Holds a slot within the in-flight limits; dropping the guard releases the slot.
-#[derive(Debug)]
-pub(crate) struct InFlightGuard {
-    _grant_permit: Option<InFlightSlot>,
-    _upstream_permit: Option<InFlightSlot>,
-}
 
 impl InFlightGuard {
     /// Acquires a slot for one request. Listen requests can stay open for days, so they count as streams.
@@ -27,31 +19,31 @@ impl InFlightGuard {
         let of_grant = acquire(&ctx.grant.in_flight, "requests of this grant")?;
         let of_upstream = acquire(&ctx.upstream.in_flight, "requests to this server")?;
         let is_counted = !mutant!("list-not-counted-in-flight") || *method == Method::ToolsCall;
-        Ok(Self { _grant_permit: is_counted.then_some(of_grant), _upstream_permit: Some(of_upstream) })
+        Ok(Self::new(is_counted.then_some(of_grant), Some(of_upstream)))
     }
 
     /// Acquires a slot for a stream that belongs to no request.
     pub fn for_stream(grant: &ActiveGrant) -> Result<Self, Refusal> {
         let of_grant = acquire(&grant.streams, "open streams of this grant")?;
-        Ok(Self { _grant_permit: Some(of_grant), _upstream_permit: None })
+        Ok(Self::new(Some(of_grant), None))
     }
 
     /// Acquires one of the grant's slots for a request on the aggregate endpoint.
     pub fn for_aggregate(grant: &ActiveGrant) -> Result<Self, Refusal> {
         let of_grant = acquire(&grant.in_flight, "requests of this grant")?;
-        Ok(Self { _grant_permit: Some(of_grant), _upstream_permit: None })
+        Ok(Self::new(Some(of_grant), None))
     }
 
     /// Creates a guard without a slot, for one upstream stream of a merged stream: the client's stream already holds
     /// the slot.
     pub fn unlimited() -> Self {
-        Self { _grant_permit: None, _upstream_permit: None }
+        Self::new(None, None)
     }
 
     /// Acquires one of the server's slots for one request of a fan-out.
     pub fn for_fan_out_leg(ctx: &RequestContext) -> Result<Self, Refusal> {
         let of_upstream = acquire(&ctx.upstream.in_flight, "requests to this server")?;
-        Ok(Self { _grant_permit: None, _upstream_permit: Some(of_upstream) })
+        Ok(Self::new(None, Some(of_upstream)))
     }
 }
 

@@ -12,7 +12,7 @@ use http::Uri;
 use jiff::Timestamp;
 
 use super::{RequestTrace, SpanSender, UpstreamSpanContext, attribute_names};
-use crate::tool_result::is_tool_error;
+use crate::body::tool_result::is_tool_error;
 
 /// Kind of a span, in OpenTelemetry's terms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

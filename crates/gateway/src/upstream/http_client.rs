@@ -25,9 +25,9 @@ use super::{
     Upstream, UpstreamHttpConfig, UpstreamRequest, UpstreamRequestKind, UpstreamResponse, UpstreamSendError,
     UpstreamSessionLink,
 };
-use crate::message_body::MessageBody;
+use crate::body::MessageBody;
+use crate::runtime::workers;
 use crate::telemetry::UpstreamSpanContext;
-use crate::workers;
 
 /// Maximum number of bytes read from a response whose body is ignored.
 const MAX_DRAINED_BYTES: usize = 16 << 10;

@@ -13,7 +13,7 @@ use http::header::{HeaderMap, HeaderValue};
 
 use super::upstream_sse_client::UpstreamSseConnection;
 use super::{SecretRedactor, ServerProcess, Upstream, UpstreamTransport};
-use crate::message_body::MessageBody;
+use crate::body::MessageBody;
 use crate::telemetry::UpstreamSpanContext;
 
 /// Why a request got no usable response.

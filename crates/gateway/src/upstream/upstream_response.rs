@@ -10,7 +10,7 @@ use super::http_client::HttpResponseReader;
 use super::multiplexed_peer::MultiplexedResponse;
 use super::{ListResponseBaseline, UpstreamSendError, UpstreamSessionLink, UpstreamStreamResumeTarget};
 use crate::Gateway;
-use crate::body_buffer::ReceivedBody;
+use crate::body::ReceivedBody;
 
 /// How long to wait for the end of a stream after the reply. Servers usually end it immediately.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(200);

@@ -11,7 +11,6 @@ use http::{HeaderMap, StatusCode};
 
 use super::AllowedCallResult;
 use crate::Gateway;
-use crate::deadline_timer::{DeadlineTimer, timeout};
 use crate::http_server::responder::Responder;
 use crate::methods::{client_capability_check, client_input};
 use crate::pipeline::{
@@ -20,6 +19,7 @@ use crate::pipeline::{
     response_status, rewrite_for_upstream,
 };
 use crate::request_context::{ProtocolTranslation, RequestContext};
+use crate::runtime::deadline_timer::{DeadlineTimer, timeout};
 use crate::upstream::{UpstreamRequest, UpstreamResponse, UpstreamSendError};
 
 /// How many times an upstream may ask for client input before it responds.

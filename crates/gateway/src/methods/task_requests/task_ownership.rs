@@ -15,8 +15,8 @@ use memchr::memmem::Finder;
 use tracing::warn;
 
 use crate::Gateway;
+use crate::body::MessageBody;
 use crate::http_server::responder::Responder;
-use crate::message_body::MessageBody;
 use crate::methods::tool_listing_refresh::listing_for_tool;
 use crate::pipeline::{ProgressRelay, Refusal, RequestSubject};
 use crate::request_context::{ProtocolTranslation, RequestContext};

@@ -8,7 +8,7 @@ use http_body_util::{BodyExt, Limited};
 use super::connection_pool::HttpConnectionPool;
 use super::connector::Connector;
 use super::root_cause;
-use crate::message_body::MessageBody;
+use crate::body::MessageBody;
 use crate::settings::{InjectedHeader, OtlpTraceConfig};
 
 const PROTOBUF: HeaderValue = HeaderValue::from_static("application/x-protobuf");

@@ -16,7 +16,7 @@ use hyper::rt::{Read, Write};
 use hyper_util::rt::TokioIo;
 
 use super::connector::Connector;
-use crate::message_body::MessageBody;
+use crate::body::MessageBody;
 use crate::settings::MAX_READ_BYTES;
 
 /// Maximum number of idle connections kept per origin.

@@ -13,7 +13,7 @@ use rustls_platform_verifier::ConfigVerifierExt;
 use tokio::net::TcpStream;
 use tower_service::Service;
 
-use crate::coalescing_stream::CoalescingStream;
+use crate::runtime::coalescing_stream::CoalescingStream;
 
 /// Opens connections.
 #[derive(Debug, Clone)]

@@ -10,7 +10,7 @@ use http::{HeaderValue, Response, StatusCode, Uri};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 
-use crate::body_buffer::{BodyBuffer, ReceivedBody};
+use crate::body::{BodyBuffer, ReceivedBody};
 use crate::upstream::upstream_response::UpstreamResponseSource;
 use crate::upstream::{ListResponseBaseline, UpstreamResponse, UpstreamSendError, UpstreamSessionLink};
 

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use gatelodge_mcp::{ProtocolGeneration, RequestId};
 use gatelodge_mutants::mutant;
 
+use crate::body::MessageBody;
 use crate::config_snapshot::GrantServerAccess;
-use crate::message_body::MessageBody;
 use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::upstream::SecretRedactor;
 

@@ -31,6 +31,21 @@ impl Drop for InFlightSlot {
     }
 }
 
+/// Holds a slot within the in-flight limits; dropping the guard releases the slot.
+#[derive(Debug)]
+#[expect(dead_code, reason = "the slots are there to be dropped")]
+pub(crate) struct InFlightGuard {
+    grant_slot: Option<InFlightSlot>,
+    upstream_slot: Option<InFlightSlot>,
+}
+
+impl InFlightGuard {
+    /// Creates a guard that holds a slot of the grant, a slot of the server, or both.
+    pub fn new(grant_slot: Option<InFlightSlot>, upstream_slot: Option<InFlightSlot>) -> Self {
+        Self { grant_slot, upstream_slot }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use gatelodge_json::{JsonLimits, SegmentedText, StringSegments};
 use gatelodge_mcp::{ClientMessage, MessageError, read_client_message, read_segmented_client_message};
 
-use crate::arguments_digest::StreamingDigest;
+use super::arguments_digest::StreamingDigest;
 use crate::settings::MAX_READ_BYTES;
 
 /// Bodies shorter than this are copied, which costs less than keeping their chunks.
