@@ -23,7 +23,8 @@ use gatelodge_mcp::ClientRequest;
 use gatelodge_store::ServerName;
 
 use crate::Gateway;
-use crate::config_snapshot::{ActiveGrant, ConfigSnapshot, GrantServerAccess};
+use crate::active_policy::GrantServerAccess;
+use crate::config_snapshot::{ActiveGrant, ConfigSnapshot};
 use crate::methods::session_pool;
 use crate::pipeline::Refusal;
 use crate::request_context::{ClientProtocol, RequestContext};

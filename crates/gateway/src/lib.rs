@@ -3,12 +3,11 @@
 //! A client's request reaches a server only with a `Permit`, which only a policy decision creates. The gateway itself
 //! reads no clock, file or environment variable: its caller passes them in.
 
+mod active_policy;
 mod aggregate;
-mod argument_redaction;
 mod body;
 mod client_stdio_endpoint;
 mod config_snapshot;
-mod confusables;
 mod http_server;
 mod list_changed;
 mod methods;
@@ -22,7 +21,6 @@ mod single_session_client;
 mod stores;
 mod stream_revalidation;
 mod telemetry;
-mod tool_categories;
 mod upstream;
 
 use std::fmt;
@@ -53,17 +51,17 @@ use crate::session::session_persistence::SessionPersistence;
 use crate::telemetry::{AuthFailureCounter, Metrics, OtlpTraceExport};
 use crate::upstream::{CollectorClient, UpstreamClient};
 
+pub use active_policy::{ActivePolicy, GrantServerAccess};
 pub use aggregate::tool_name_limit::fits_tool_name_limit;
-pub use config_snapshot::{ActiveGrant, ActivePolicy, ConfigSnapshot, GrantConfig, GrantServerAccess};
-pub use confusables::confusable_names;
+pub use config_snapshot::{ActiveGrant, ConfigSnapshot, GrantConfig};
 pub use pipeline::format_seconds;
 pub use runtime::workers::{WorkerRoundRobin, WorkerThreads};
 pub use settings::{GatewaySettings, InjectedHeader, OtlpTraceConfig};
 pub use stores::GatewayStores;
-pub use tool_categories::{ToolCategorization, categorize_accepted_tools, categorize_tools};
 pub use upstream::{
-    MIN_SECRET_BYTES, PinningSettings, SecretRedactor, Upstream, UpstreamConfig, UpstreamHttpConfig,
-    UpstreamProcessConfig, UpstreamTransport,
+    MIN_SECRET_BYTES, PinningSettings, SecretRedactor, ToolCategorization, Upstream, UpstreamConfig,
+    UpstreamHttpConfig, UpstreamProcessConfig, UpstreamTransport, categorize_accepted_tools, categorize_tools,
+    confusable_names,
 };
 
 /// Interval between housekeeping runs, which end idle sessions and write the counted authentication failures.

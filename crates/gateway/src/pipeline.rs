@@ -1,12 +1,12 @@
 //! The steps of a call, from the client's request to the upstream request: subject, reservation, permit, forwarding and
 //! call record.
 
+mod argument_redaction;
 mod call_log;
 mod call_recorder;
 mod duration_text;
 mod forward;
 mod in_flight_guard;
-mod permit;
 mod progress_relay;
 mod refusal;
 mod request_subject;
@@ -17,6 +17,7 @@ mod upstream_param_headers;
 mod upstream_stream_resumption;
 
 use self::upstream_stream_resumption::UpstreamStreamResumption;
+
 pub(crate) use call_recorder::CallRecorder;
 pub use duration_text::format_seconds;
 pub(crate) use forward::{
@@ -24,7 +25,6 @@ pub(crate) use forward::{
     await_own_response, can_request_input, forward, parsed_response_for_client, relay_until_response,
     response_for_client, result_text, rewrite_for_upstream, wait_or_cancel, without_result_type,
 };
-pub(crate) use permit::Permit;
 pub(crate) use progress_relay::ProgressRelay;
 pub(crate) use refusal::Refusal;
 pub(crate) use request_subject::{RequestSubject, parse_subject};

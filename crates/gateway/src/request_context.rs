@@ -4,19 +4,22 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::body::arguments_digest::StreamingDigest;
-use crate::config_snapshot::{ActiveGrant, GrantServerAccess};
-use crate::methods::session_pool::ExclusiveSession;
-use crate::session::{ClientInfo, Session};
-use crate::telemetry::{RequestTrace, UpstreamRequestSpan, UpstreamSpanContext, UpstreamSpanTarget};
-use crate::upstream::{
-    StatelessHeaders, ToolListing, ToolRegistry, Upstream, UpstreamRequest, UpstreamTool, UpstreamTransport,
-};
 use gatelodge_mcp::http_headers::ProtocolError;
 use gatelodge_mcp::translate::to_stateful;
 use gatelodge_mcp::{ClientCapabilities, ProtocolGeneration, Revision};
 use gatelodge_store::{CallId, Clock};
 use http::HeaderMap;
+
+use crate::active_policy::GrantServerAccess;
+use crate::body::arguments_digest::StreamingDigest;
+use crate::config_snapshot::ActiveGrant;
+use crate::methods::session_pool::ExclusiveSession;
+use crate::session::{ClientInfo, Session};
+use crate::telemetry::{RequestTrace, UpstreamRequestSpan, UpstreamSpanContext, UpstreamSpanTarget};
+use crate::upstream::{
+    StatelessHeaders, ToolListCacheKey, ToolListing, ToolRegistry, Upstream, UpstreamRequest, UpstreamSessionLink,
+    UpstreamTool, UpstreamTransport,
+};
 
 /// Client address recorded for a stdio client.
 pub(crate) const STDIO_ADDRESS: &str = "stdio";
@@ -217,9 +220,31 @@ impl RequestContext {
     }
 
     fn set_upstream_session(&self, outgoing: &mut UpstreamRequest) {
-        if let Some(session) = self.upstream_session() {
-            outgoing.session_link = session.upstream_link();
-            outgoing.revision = session.protocol_version_header();
+        if self.upstream_session().is_some() {
+            (outgoing.session_link, outgoing.revision) = self.upstream_session_address();
+        }
+    }
+
+    /// Returns the link of the upstream session, and the revision for the header of its requests.
+    pub fn upstream_session_address(&self) -> (UpstreamSessionLink, Option<Revision>) {
+        match self.upstream_session() {
+            Some(session) => (session.upstream_link(), session.protocol_version_header()),
+            None => (UpstreamSessionLink::NoSession, None),
+        }
+    }
+
+    /// Returns what a list depends on, apart from the tool listing.
+    pub fn tool_list_cache_key(&self) -> ToolListCacheKey {
+        let upstream_generation = match self.translation() {
+            ProtocolTranslation::None => self.generation(),
+            ProtocolTranslation::ToStateful => ProtocolGeneration::Stateful,
+            ProtocolTranslation::ToStateless => ProtocolGeneration::Stateless,
+        };
+        ToolListCacheKey {
+            server_access: self.server_access.clone(),
+            client_generation: self.generation(),
+            upstream_generation,
+            redactor: Arc::clone(self.upstream.secret_redactor()),
         }
     }
 

@@ -20,14 +20,14 @@ use gatelodge_mutants::mutant;
 use prometheus_client::metrics::counter::Counter;
 use tokio::sync::{mpsc, oneshot};
 
+use self::span::Span;
+use self::span_exporter::SpanExporter;
+use crate::settings::OtlpTraceConfig;
+
 pub(crate) use auth_failures::AuthFailureCounter;
 pub(crate) use metrics::Metrics;
 pub(crate) use request_trace::{RequestTrace, UpstreamSpanContext};
 pub(crate) use span::{CapturedReply, ClientRequestSpan, SpanOutcome, UpstreamRequestSpan, UpstreamSpanTarget};
-
-use self::span::Span;
-use self::span_exporter::SpanExporter;
-use crate::settings::OtlpTraceConfig;
 
 /// How long shutdown waits for the last spans to be exported.
 const FINAL_FLUSH_TIMEOUT: Duration = Duration::from_secs(2);

@@ -14,8 +14,8 @@ use tokio::sync::mpsc;
 
 use super::http_bodies::ReplyBody;
 use super::responder::Responder;
+use crate::active_policy::ActivePolicy;
 use crate::body::MessageBody;
-use crate::config_snapshot::ActivePolicy;
 use crate::pipeline::{Refusal, RequestSubject};
 use crate::request_context::RequestContext;
 use crate::upstream::UpstreamSendError;

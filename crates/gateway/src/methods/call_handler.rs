@@ -57,7 +57,7 @@ pub(crate) async fn handle_call(
             gw.metrics.count_answered_call();
             responder.finish_with_body(status, text).await;
             gw.write_row(recorder.outcome_row(outcome, Some(exchange.status.as_u16()))).await;
-            exchange.drain(gw).await;
+            exchange.drain(&gw.metrics).await;
         }
         Ok(AllowedCallResult::LocalReply { text } | AllowedCallResult::InputRequired { result: text }) => {
             responder.finish(text.into()).await;

@@ -19,10 +19,10 @@ use memchr::memmem::Finder;
 use super::protocol_probe::GATEWAY_META_WITH_TASKS;
 use crate::Gateway;
 use crate::body::ReceivedBody;
-use crate::pipeline::{CallRecorder, Permit, Refusal, await_own_response, reserve};
+use crate::pipeline::{CallRecorder, Refusal, await_own_response, reserve};
 use crate::request_context::{ClientProtocol, ProtocolTranslation, RequestContext};
 use crate::session::Session;
-use crate::upstream::{StatelessHeaders, UpstreamRequest, UpstreamSendError};
+use crate::upstream::{Permit, StatelessHeaders, UpstreamRequest, UpstreamSendError};
 
 impl RequestContext {
     fn client_capabilities(&self) -> ClientCapabilities {
@@ -197,7 +197,7 @@ impl Gateway {
                 Err(refusal) => return own.record_refusal(&mut recorder, &refusal).await,
             };
             let call = recorder.call_id();
-            let permit = Permit::for_reserved_call(&reserved, cancel_request(&ctx, &task, call));
+            let permit = Permit::with_proof(&reserved, cancel_request(&ctx, &task, call));
             let sending = async {
                 let mut exchange = own.upstream_client.send(&ctx.upstream, permit).await?;
                 await_own_response(&own, &mut exchange, call).await

@@ -24,12 +24,12 @@ use crate::Gateway;
 use crate::body::ReceivedBody;
 use crate::http_server::responder::Responder;
 use crate::pipeline::{
-    CallRecorder, ClientInputRequest, ForwardContext, MAX_SERVER_REQUESTS_PER_ROUND, Permit, Refusal, SuspendedCall,
+    CallRecorder, ClientInputRequest, ForwardContext, MAX_SERVER_REQUESTS_PER_ROUND, Refusal, SuspendedCall,
     SuspendedCallBinding, result_text, rewrite_for_upstream, wait_or_cancel,
 };
 use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::session::{ClientResponseDestination, Session};
-use crate::upstream::{Upstream, UpstreamRequest, UpstreamResponse, UpstreamSendError, UpstreamSessionLink};
+use crate::upstream::{Permit, Upstream, UpstreamRequest, UpstreamResponse, UpstreamSendError, UpstreamSessionLink};
 
 /// Builds the suspended call for an upstream that asks for client input.
 pub(crate) fn build_suspended_call(

@@ -22,10 +22,10 @@ use crate::Gateway;
 use crate::config_snapshot::ActiveGrant;
 use crate::http_server::reply;
 use crate::http_server::responder::Responder;
-use crate::pipeline::{CallRecorder, Permit, Refusal, await_own_response, response_for_client, result_text};
+use crate::pipeline::{CallRecorder, Refusal, await_own_response, response_for_client, result_text};
 use crate::request_context::RequestContext;
 use crate::session::{ClientInfo, Session, SessionParams, protocol_version_header};
-use crate::upstream::{Upstream, UpstreamRequest, UpstreamResponse, UpstreamSendError, UpstreamSessionLink};
+use crate::upstream::{Permit, Upstream, UpstreamRequest, UpstreamResponse, UpstreamSendError, UpstreamSessionLink};
 
 /// Maximum size of a handshake; real ones have a few hundred bytes.
 pub(crate) const MAX_HANDSHAKE_BYTES: usize = 64 << 10;

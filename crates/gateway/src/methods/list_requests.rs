@@ -23,13 +23,13 @@ use crate::body::MessageBody;
 use crate::http_server::reply;
 use crate::http_server::responder::Responder;
 use crate::pipeline::{
-    CallRecorder, ForwardContext, ForwardOutcome, Permit, ProgressRelay, RESULT_TYPE_COMPLETE, Refusal, forward,
+    CallRecorder, ForwardContext, ForwardOutcome, ProgressRelay, RESULT_TYPE_COMPLETE, Refusal, forward,
     response_for_client, response_status, result_text, without_result_type,
 };
 use crate::request_context::{ProtocolTranslation, RequestContext};
-use crate::tool_categories::ServerToolCategories;
 use crate::upstream::{
-    CachedToolList, ListResponseBaseline, ToolListing, UpstreamRequest, UpstreamResponse, UpstreamSendError,
+    CachedToolList, ListResponseBaseline, Permit, ServerToolCategories, ToolListing, UpstreamRequest, UpstreamResponse,
+    UpstreamSendError,
 };
 
 /// Maximum number of pages. Real servers have a few; a list with more pages than this is assumed to be endless.
@@ -161,7 +161,7 @@ async fn build_response(
             };
             let listed = match &listing {
                 Some(listing) if listing.starts_with_response(&first.text) => {
-                    listing.list_cache.get_or_build(ctx, build_list)
+                    listing.list_cache.get_or_build(ctx.tool_list_cache_key(), build_list)
                 }
                 _ => build_list(),
             };
@@ -354,7 +354,7 @@ fn unchanged_page(listing: &ToolListing, message: &Bytes, spans: &ServerResponse
 
 async fn drain(gw: &Gateway, exchange: Option<UpstreamResponse>) {
     if let Some(mut exchange) = exchange {
-        exchange.drain(gw).await;
+        exchange.drain(&gw.metrics).await;
     }
 }
 

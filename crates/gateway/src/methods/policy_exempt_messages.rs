@@ -11,17 +11,17 @@ use http::StatusCode;
 
 use super::client_input::is_input_method;
 use super::initialize::reopen_if_stale;
-use super::server_message_filter::{check_response_allowed, send_one_way};
+use super::server_message_filter::{check_response_allowed, decline_permit, send_one_way};
 use crate::Gateway;
 use crate::http_server::reply;
 use crate::http_server::responder::Responder;
 use crate::pipeline::{
-    CallRecorder, ForwardContext, ForwardOutcome, Permit, ProgressRelay, Refusal, forward, response_for_client,
+    CallRecorder, ForwardContext, ForwardOutcome, ProgressRelay, Refusal, forward, response_for_client,
     response_status, rewrite_for_upstream,
 };
 use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::session::ClientResponseDestination;
-use crate::upstream::{UpstreamRequest, UpstreamResponse, UpstreamSendError};
+use crate::upstream::{Permit, UpstreamRequest, UpstreamResponse, UpstreamSendError};
 
 /// Forwards a request that every policy allows, and its response.
 pub(crate) async fn forward_request(
@@ -38,7 +38,7 @@ pub(crate) async fn forward_request(
             }
             responder.finish_with_status(status, text).await;
             gw.write_row(recorder.outcome_row(outcome, Some(exchange.status.as_u16()))).await;
-            exchange.drain(gw).await;
+            exchange.drain(&gw.metrics).await;
         }
         Err(error) => reply_failure(gw, request.id(), &mut recorder, error, responder).await,
     }
@@ -257,7 +257,7 @@ fn response_permit(
             if is_input_method(&method)
                 && let Err(refusal) = check_response_allowed(gw, ctx, &method, recorder)
             {
-                let permit = Permit::for_declined_server_request(ctx, &request_id, &refusal);
+                let permit = decline_permit(ctx, &request_id, &refusal);
                 return Err(Box::new((refusal, permit)));
             }
             if let ClientResponsePayload::Result(result) = response.payload()

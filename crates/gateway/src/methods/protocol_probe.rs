@@ -7,9 +7,9 @@ use gatelodge_mcp::{
 };
 
 use crate::Gateway;
-use crate::pipeline::{Permit, await_own_response, result_text};
+use crate::pipeline::{await_own_response, result_text};
 use crate::request_context::{ProtocolTranslation, RequestContext};
-use crate::upstream::{StatelessHeaders, UpstreamRequest, UpstreamSendError};
+use crate::upstream::{Permit, StatelessHeaders, UpstreamRequest, UpstreamSendError};
 
 /// Metadata of the gateway's own requests.
 pub(crate) const GATEWAY_META: &str = concat!(

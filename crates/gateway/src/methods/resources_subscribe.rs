@@ -11,10 +11,10 @@ use http::StatusCode;
 
 use super::server_message_filter::{AllowedResource, authorize_resource};
 use crate::Gateway;
-use crate::pipeline::{CallRecorder, Permit, Refusal, RequestSubject, await_own_response, result_text};
+use crate::pipeline::{CallRecorder, Refusal, RequestSubject, await_own_response, result_text};
 use crate::request_context::RequestContext;
 use crate::session::Session;
-use crate::upstream::UpstreamRequest;
+use crate::upstream::{Permit, UpstreamRequest};
 
 /// Checks the limit on subscriptions per session.
 ///
@@ -146,7 +146,7 @@ pub(super) async fn send_subscription(
     let (call, uri) = (gw.new_call_id(), to_json_string(allowed.uri()));
     let name = method.name();
     let text = format!(r#"{{"jsonrpc":"2.0","id":"{call}","method":"{name}","params":{{"uri":{uri}}}}}"#);
-    let permit = Permit::for_subscription(allowed, ctx.message_for_upstream(UpstreamRequest::request(text, call)));
+    let permit = Permit::with_proof(allowed, ctx.message_for_upstream(UpstreamRequest::request(text, call)));
     let asking = async {
         let mut exchange = gw.upstream_client.send(&ctx.upstream, permit).await.ok()?;
         let answer = await_own_response(gw, &mut exchange, call).await.ok()?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use gatelodge_json::{JsonLimits, read};
 use gatelodge_mcp::translate::without_members;
-use gatelodge_mcp::{Method, RequestId, ServerNotification, ServerRequest, result_response};
+use gatelodge_mcp::{Method, RequestId, ServerNotification, ServerRequest, code, error_response, result_response};
 use gatelodge_mutants::mutant;
 use gatelodge_policy::{Decision, Reason, ReasonCode, decide};
 use gatelodge_store::{CallOutcome, EnforcementMode};
@@ -13,12 +13,11 @@ use super::client_input::are_input_requests_allowed;
 use super::{client_capability_check, task_requests};
 use crate::Gateway;
 use crate::list_changed::SUBSCRIPTION_ID_KEY;
-use crate::pipeline::{
-    CallRecorder, ForwardContext, Permit, Refusal, RequestSubject, TOO_MANY_SUSPENDED_CALLS_MESSAGE,
-};
+use crate::pipeline::{CallRecorder, ForwardContext, Refusal, RequestSubject, TOO_MANY_SUSPENDED_CALLS_MESSAGE};
 use crate::request_context::{ClientProtocol, ProtocolTranslation, RequestContext};
 use crate::session::ClientResponseDestination;
-use crate::upstream::{UpstreamRequest, UpstreamSendError};
+use crate::upstream::permit::PermitProof;
+use crate::upstream::{Permit, UpstreamRequest, UpstreamSendError};
 
 /// Returns the part of a notification that the client of a call may receive; `None` if it is not for this client.
 pub(crate) async fn filter_call_notification(
@@ -146,6 +145,8 @@ pub(crate) struct AllowedResource {
     uri: String,
 }
 
+impl PermitProof for AllowedResource {}
+
 impl AllowedResource {
     pub fn uri(&self) -> &str {
         &self.uri
@@ -261,11 +262,21 @@ async fn admit_server_request<T>(
         Err(refusal) => {
             gw.record_refusal(&mut recorder, &refusal).await;
             // Best effort: the server waits for a response, but may not receive this one.
-            let _ =
-                send_one_way(gw, ctx, Permit::for_declined_server_request(ctx, server_request.id(), &refusal)).await;
+            let _ = send_one_way(gw, ctx, decline_permit(ctx, server_request.id(), &refusal)).await;
             None
         }
     }
+}
+
+/// Returns the permit for declining a server request that is not passed on to the client.
+pub(super) fn decline_permit(ctx: &RequestContext, asked: &RequestId<'_>, why: &Refusal) -> Permit {
+    let (code, message) = match why {
+        // The client supports the request, but cannot take it at the moment.
+        Refusal::CapacityReached(message) => (code::INTERNAL_ERROR, *message),
+        _ => (code::METHOD_NOT_FOUND, "the client does not support this request"),
+    };
+    let answer = error_response(Some(asked), code, message, None);
+    Permit::for_server_request_response(asked, ctx.message_for_upstream(UpstreamRequest::notification(answer)))
 }
 
 /// Registers a server request and returns the id under which the client receives it.

@@ -8,9 +8,9 @@ use http::StatusCode;
 
 use super::initialize::reopen_session;
 use crate::Gateway;
-use crate::pipeline::{Permit, await_own_response};
+use crate::pipeline::await_own_response;
 use crate::request_context::RequestContext;
-use crate::upstream::{UpstreamRequest, UpstreamSendError, UpstreamSessionLink};
+use crate::upstream::{Permit, UpstreamRequest, UpstreamSendError, UpstreamSessionLink};
 
 /// Returns whether a response with this status may mean that the session has expired.
 pub(crate) fn can_mean_lost_session(ctx: &RequestContext, status: StatusCode) -> bool {

@@ -20,12 +20,12 @@ use crate::Gateway;
 use crate::http_server::http_bodies::ReplyBody;
 use crate::http_server::reply;
 use crate::list_changed::{ListChangedSet, list_changed_notification as changed_list};
-use crate::pipeline::{CallRecorder, Permit, Refusal};
+use crate::pipeline::{CallRecorder, Refusal};
 use crate::request_context::RequestContext;
 use crate::runtime::InFlightGuard;
 use crate::session::{STANDALONE_STREAM, Session, SseEventId, StandaloneStreamState};
 use crate::stream_revalidation::StreamRevalidation;
-use crate::upstream::{UpstreamRequest, UpstreamResponse, UpstreamSendError};
+use crate::upstream::{Permit, UpstreamRequest, UpstreamResponse, UpstreamSendError};
 
 pub(crate) const MAX_QUEUED_EVENTS: usize = 64;
 /// Delay before the upstream's stream is reopened after it has ended.
@@ -350,7 +350,8 @@ fn set_last_event_id(ctx: &RequestContext, last: Option<HeaderValue>, attempt: O
 /// one. Resources that the policy denies are left out, and each denial is recorded once.
 async fn stream_permit(gw: &Gateway, ctx: &RequestContext, last: Option<HeaderValue>) -> Option<Permit> {
     let Some(session) = ctx.session().filter(|session| session.is_upstream_stateless()) else {
-        return Some(Permit::for_event_stream(ctx, last));
+        let (session_link, revision) = ctx.upstream_session_address();
+        return Some(Permit::for_event_stream(session_link, revision, last));
     };
     let mut uris = Vec::new();
     for uri in session.subscriptions.uris_for_stream() {

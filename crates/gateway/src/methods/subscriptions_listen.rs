@@ -26,11 +26,11 @@ use crate::Gateway;
 use crate::http_server::reply;
 use crate::http_server::responder::Responder;
 use crate::list_changed::{ListChangedSet, SUBSCRIPTION_ID_KEY, list_changed_notification_for};
-use crate::pipeline::{CallRecorder, Permit, Refusal, RequestSubject, response_for_client, response_status};
+use crate::pipeline::{CallRecorder, Refusal, RequestSubject, response_for_client, response_status};
 use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::session::wait_for_cancel;
 use crate::stream_revalidation::StreamRevalidation;
-use crate::upstream::{UpstreamRequest, UpstreamResponse, UpstreamSendError};
+use crate::upstream::{Permit, UpstreamRequest, UpstreamResponse, UpstreamSendError};
 
 /// Maximum number of resources in a request, the same as for a session. Each denied resource is recorded in a row of
 /// its own.

@@ -8,9 +8,6 @@ use gatelodge_mcp::{ClientRequest, MessageError, Method, TASKS_CAPABILITY_JSON, 
 use http::StatusCode;
 
 use self::task_ownership::is_unowned_and_observed;
-pub(crate) use self::task_ownership::{
-    client_task_method, find_hidden_task, find_unknown_task, has_task_ids, is_notification_visible, record_task_owner,
-};
 use self::tasks_list::handle_tasks_list;
 use super::{call_handler, initialize};
 use crate::Gateway;
@@ -18,6 +15,10 @@ use crate::http_server::reply;
 use crate::http_server::responder::Responder;
 use crate::pipeline::{CallRecorder, Refusal, RequestSubject};
 use crate::request_context::{ClientProtocol, ProtocolTranslation, RequestContext};
+
+pub(crate) use self::task_ownership::{
+    client_task_method, find_hidden_task, find_unknown_task, has_task_ids, is_notification_visible, record_task_owner,
+};
 
 /// Handles a request about tasks.
 pub(crate) async fn handle_task_request(

@@ -13,12 +13,12 @@ use tracing::warn;
 
 use super::list_requests::{ListFetchResult, ListRequest, fetch_list_within};
 use crate::Gateway;
-use crate::confusables::confusable_names;
 use crate::http_server::responder::Responder;
 use crate::pipeline::{ForwardContext, Refusal, wait_or_cancel};
 use crate::request_context::RequestContext;
-use crate::tool_categories::ServerToolCategories;
-use crate::upstream::{ListResponseBaseline, ToolListing, Upstream, UpstreamSendError};
+use crate::upstream::{
+    ListResponseBaseline, ServerToolCategories, ToolListing, Upstream, UpstreamSendError, confusable_names,
+};
 
 /// Minimum age of a listing before it is fetched again for an unknown tool name.
 const UNKNOWN_TOOL_REFRESH_INTERVAL: Duration = Duration::from_secs(1);

@@ -123,8 +123,10 @@ impl CallRecorder {
         self.record.argument_keys = keys;
         self.record.arguments_digest = Some(arguments_digest(arguments, ctx.streaming_digest.as_deref()));
         if ctx.upstream.config().log_arguments {
-            self.record.arguments =
-                Some(crate::argument_redaction::redacted_arguments(arguments, ctx.upstream.secret_redactor()).into());
+            self.record.arguments = Some(
+                crate::pipeline::argument_redaction::redacted_arguments(arguments, ctx.upstream.secret_redactor())
+                    .into(),
+            );
         }
     }
 

@@ -15,7 +15,7 @@ use gatelodge_store::{CallId, CallOutcome};
 use http::StatusCode;
 use memchr::memmem;
 
-use super::{Permit, ProgressRelay, UpstreamStreamResumption};
+use super::{ProgressRelay, UpstreamStreamResumption};
 use crate::Gateway;
 use crate::body::tool_result::{IS_ERROR_FINDER, is_tool_error};
 use crate::body::{MessageBody, ReceivedBody};
@@ -28,7 +28,7 @@ use crate::runtime::deadline_timer::{DeadlineTimer, sleep};
 use crate::session::wait_for_cancel;
 use crate::telemetry::SpanOutcome;
 use crate::upstream::{
-    ListResponseBaseline, UpstreamRequest, UpstreamResponse, UpstreamSendError, UpstreamSessionLink,
+    ListResponseBaseline, Permit, UpstreamRequest, UpstreamResponse, UpstreamSendError, UpstreamSessionLink,
 };
 
 /// How long to wait for further server requests after the first: servers that need several inputs at once send their

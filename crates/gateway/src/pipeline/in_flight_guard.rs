@@ -1,14 +1,15 @@
 //! In-flight limits per grant and per server, so that one runaway agent cannot exhaust the gateway and one hanging
 //! server cannot block the others.
 
-use super::Refusal;
-use crate::config_snapshot::ActiveGrant;
-use crate::request_context::RequestContext;
-use crate::runtime::{InFlightGuard, InFlightLimit, InFlightSlot};
 use std::sync::Arc;
 
 use gatelodge_mcp::Method;
 use gatelodge_mutants::mutant;
+
+use super::Refusal;
+use crate::config_snapshot::ActiveGrant;
+use crate::request_context::RequestContext;
+use crate::runtime::{InFlightGuard, InFlightLimit, InFlightSlot};
 
 impl InFlightGuard {
     /// Acquires a slot for one request. Listen requests can stay open for days, so they count as streams.

@@ -7,6 +7,7 @@ use gatelodge_store::{CounterCharge, CounterOwner, Reservation, ReserveOutcome, 
 use super::{CallRecorder, Refusal};
 use crate::Gateway;
 use crate::request_context::RequestContext;
+use crate::upstream::permit::PermitProof;
 
 /// Proof that the charges for a call have been reserved and its intent row has been written.
 #[derive(Debug)]
@@ -14,6 +15,8 @@ pub(crate) struct CallReservation {
     /// Charges to release if no byte of the call is sent.
     pub reservation: Reservation,
 }
+
+impl PermitProof for CallReservation {}
 
 /// Reserves either all charges that the terms require or none.
 pub(crate) async fn reserve(

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use http::header::HeaderValue;
 
-use super::{ForwardContext, Permit, wait_or_cancel};
+use super::{ForwardContext, wait_or_cancel};
 use crate::http_server::responder::Responder;
-use crate::upstream::{UpstreamResponse, UpstreamSendError, UpstreamSessionLink};
+use crate::upstream::{Permit, UpstreamResponse, UpstreamSendError, UpstreamSessionLink};
 
 /// Maximum number of attempts without receiving a new event.
 const MAX_RESUME_ATTEMPTS: usize = 10;

@@ -8,8 +8,8 @@ use http::StatusCode;
 use tokio::sync::{mpsc, oneshot};
 
 use super::message_demux::{DemuxQueueMessage, MessageDemux};
+use super::sse::{PendingPost, UpstreamSseConnection};
 use super::upstream_response::UpstreamResponseSource;
-use super::upstream_sse_client::{PendingPost, UpstreamSseConnection};
 use super::{
     ServerProcess, UpstreamRequest, UpstreamRequestKind, UpstreamResponse, UpstreamSendError, UpstreamSessionLink,
 };

@@ -14,13 +14,13 @@ use crate::Gateway;
 use crate::http_server::responder::Responder;
 use crate::methods::{client_capability_check, client_input};
 use crate::pipeline::{
-    CallRecorder, CallReservation, ForwardContext, ForwardOutcome, Permit, ProgressRelay, RequestSubject,
-    SuspendedCall, SuspendedCallBinding, can_request_input, forward, parsed_response_for_client, relay_until_response,
+    CallRecorder, CallReservation, ForwardContext, ForwardOutcome, ProgressRelay, RequestSubject, SuspendedCall,
+    SuspendedCallBinding, can_request_input, forward, parsed_response_for_client, relay_until_response,
     response_status, rewrite_for_upstream,
 };
 use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::runtime::deadline_timer::{DeadlineTimer, timeout};
-use crate::upstream::{UpstreamRequest, UpstreamResponse, UpstreamSendError};
+use crate::upstream::{Permit, UpstreamRequest, UpstreamResponse, UpstreamSendError};
 
 /// How many times an upstream may ask for client input before it responds.
 const MAX_INPUT_ROUNDS: usize = 16;
@@ -77,7 +77,7 @@ impl CallRounds<'_> {
 
     fn build_send_round(&self, call: CallId, mut outgoing: UpstreamRequest) -> CallRound {
         outgoing.param_headers.clone_from(&self.param_headers);
-        CallRound::Send(call, Permit::for_reserved_call(self.reservation, outgoing))
+        CallRound::Send(call, Permit::with_proof(self.reservation, outgoing))
     }
 
     /// Asks the client for input and returns the next round, or `None` if the client cancelled.

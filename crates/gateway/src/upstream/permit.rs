@@ -1,15 +1,15 @@
 //! Permission to send one message upstream. Sending consumes it.
 
-use gatelodge_mcp::{Method, RequestId, code, error_response};
+use gatelodge_mcp::{Method, RequestId, Revision};
 use gatelodge_policy::is_policy_exempt;
-
 use http::HeaderValue;
 
-use super::{CallReservation, Refusal};
-use crate::methods::server_message_filter::AllowedResource;
-use crate::request_context::RequestContext;
+use super::{UpstreamRequest, UpstreamRequestKind, UpstreamSessionLink, UpstreamStreamResumeTarget};
 use crate::telemetry::UpstreamSpanContext;
-use crate::upstream::{UpstreamRequest, UpstreamRequestKind, UpstreamSessionLink, UpstreamStreamResumeTarget};
+
+/// Proof that the policy allows a message. Only the values that a step of the request path returns implement it: the
+/// reservation of a call, and a resource that the grant may watch.
+pub(crate) trait PermitProof {}
 
 /// Permission to send one message. Nothing can be sent upstream without it.
 #[derive(Debug)]
@@ -19,9 +19,9 @@ pub(crate) struct Permit {
 }
 
 impl Permit {
-    /// Creates a permit for a call whose charges have been reserved and whose intent row has been written. The
-    /// reservation is only borrowed, because the caller must be able to release it if the call is not sent.
-    pub fn for_reserved_call(_: &CallReservation, outgoing: UpstreamRequest) -> Self {
+    /// Creates a permit for a message that a step of the request path has allowed. The proof is only borrowed: a
+    /// reservation must be released if its call is not sent, and a resource can be subscribed to again.
+    pub fn with_proof(_: &impl PermitProof, outgoing: UpstreamRequest) -> Self {
         Self::new(outgoing)
     }
 
@@ -40,33 +40,23 @@ impl Permit {
         }
     }
 
-    /// Creates a permit for subscribing to, or unsubscribing from, a resource that the policy allows.
-    pub fn for_subscription(_resource: &AllowedResource, outgoing: UpstreamRequest) -> Self {
-        Self::new(outgoing)
-    }
-
-    /// Creates a permit for the client's response to the server request `_asked`, which was checked against the policy
-    /// when it arrived.
+    /// Creates a permit for the response to the server request `_asked`: the client's own, which was checked against the
+    /// policy when the request arrived, or the gateway's, which declines it.
     pub fn for_server_request_response(_asked: &RequestId<'_>, outgoing: UpstreamRequest) -> Self {
         Self::new(outgoing)
     }
 
-    /// Creates a permit for declining a server request that is not passed on to the client.
-    pub fn for_declined_server_request(ctx: &RequestContext, asked: &RequestId<'_>, why: &Refusal) -> Self {
-        let (code, message) = match why {
-            // The client supports the request, but cannot take it at the moment.
-            Refusal::CapacityReached(message) => (code::INTERNAL_ERROR, *message),
-            _ => (code::METHOD_NOT_FOUND, "the client does not support this request"),
-        };
-        let answer = error_response(Some(asked), code, message, None);
-        Self::new(ctx.message_for_upstream(UpstreamRequest::notification(answer)))
-    }
-
     /// Creates a permit for the standalone stream of a session, optionally resumed after `last_event`.
-    pub fn for_event_stream(ctx: &RequestContext, last_event: Option<HeaderValue>) -> Self {
+    pub fn for_event_stream(
+        session_link: UpstreamSessionLink,
+        revision: Option<Revision>,
+        last_event: Option<HeaderValue>,
+    ) -> Self {
         Self::new(UpstreamRequest {
+            session_link,
+            revision,
             last_event_id: last_event,
-            ..ctx.message_for_upstream(UpstreamRequest::empty(UpstreamRequestKind::OpenStream))
+            ..UpstreamRequest::empty(UpstreamRequestKind::OpenStream)
         })
     }
 

@@ -4,6 +4,7 @@
 //! server and all its descendants when its own input closes. That also works if the gateway is killed.
 
 mod pipes;
+pub(super) mod restart_backoff;
 mod stderr_tail;
 
 use std::ffi::OsString;
@@ -18,11 +19,11 @@ use tokio::process::Command;
 use tokio::sync::mpsc;
 use tracing::{info, warn};
 
-pub(crate) use self::pipes::to_line;
-
 use self::stderr_tail::StderrTail;
 use super::message_demux::{MessageDemux, UpstreamConnectionSharing};
 use super::{SecretRedactor, ToolRegistry, Upstream, UpstreamSendError};
+
+pub(crate) use self::pipes::to_line;
 
 /// Maximum number of messages queued for a process that does not read them. When the queue is full, senders wait.
 const STDIN_QUEUE_LENGTH: usize = 64;

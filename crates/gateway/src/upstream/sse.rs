@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 use tracing::{info, warn};
 
 use self::event_stream::UpstreamEventStream;
-use super::http_client::UpstreamHttpClient;
+use super::http::UpstreamHttpClient;
 use super::message_demux::{MessageDemux, UpstreamConnectionSharing};
 use super::{SecretRedactor, Upstream, UpstreamHttpConfig, UpstreamRequest, UpstreamRequestKind, UpstreamSendError};
 

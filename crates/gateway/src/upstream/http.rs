@@ -15,10 +15,6 @@ use http::{HeaderMap, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 
-pub(crate) use collector_client::CollectorClient;
-pub(super) use connection_pool::host_header;
-pub(super) use response_reader::HttpResponseReader;
-
 use self::connection_pool::{HttpConnectionPool, UpstreamHttpError};
 use self::connector::{Connector, TlsError};
 use super::{
@@ -28,6 +24,10 @@ use super::{
 use crate::body::MessageBody;
 use crate::runtime::workers;
 use crate::telemetry::UpstreamSpanContext;
+
+pub(crate) use collector_client::CollectorClient;
+pub(super) use connection_pool::host_header;
+pub(super) use response_reader::HttpResponseReader;
 
 /// Maximum number of bytes read from a response whose body is ignored.
 const MAX_DRAINED_BYTES: usize = 16 << 10;
