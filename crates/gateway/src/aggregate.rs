@@ -12,7 +12,6 @@ mod merged_server_info;
 pub(crate) mod merged_stream;
 mod merged_subscription;
 pub(crate) mod router;
-mod server_info_fallback;
 pub(crate) mod tool_name_limit;
 
 use std::sync::Arc;
@@ -26,13 +25,11 @@ use crate::Gateway;
 use crate::active_policy::GrantServerAccess;
 use crate::config_snapshot::{ActiveGrant, ConfigSnapshot};
 use crate::methods::session_pool;
-use crate::pipeline::Refusal;
+use crate::refusal::Refusal;
 use crate::request_context::{ClientProtocol, RequestContext};
 use crate::stream_revalidation::StreamRevalidation;
 use crate::telemetry::RequestTrace;
 use crate::upstream::Upstream;
-
-pub(crate) use server_info_fallback::ServerInfoFallback;
 
 /// Time limit for each server in a fan-out. The rest of a one-second budget is left for merging the responses.
 const FAN_OUT_TIMEOUT: Duration = Duration::from_millis(500);

@@ -10,8 +10,8 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWrite
 use tokio::sync::{mpsc, oneshot};
 
 use crate::Gateway;
-use crate::http_server::responder::ClientSessionCell;
 use crate::request_context::{RequestContext, STDIO_ADDRESS};
+use crate::responder::ClientSessionCell;
 use crate::single_session_client::{SingleSessionClient, end_session};
 
 /// How long the client may take to read the last messages.

@@ -2,6 +2,8 @@
 //!
 //! A request keeps the snapshot it started with. Look-ups take no lock and allocate nothing.
 
+mod server_info_fallback;
+
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -10,8 +12,8 @@ use gatelodge_store::{GrantId, ServerName, TokenHash};
 use jiff::Timestamp;
 use tokio::sync::Semaphore;
 
+use self::server_info_fallback::ServerInfoFallback;
 use crate::active_policy::GrantServerAccess;
-use crate::aggregate::ServerInfoFallback;
 use crate::runtime::InFlightLimit;
 use crate::upstream::{Upstream, UpstreamConfig};
 

@@ -4,12 +4,7 @@
 mod argument_redaction;
 mod call_log;
 mod call_recorder;
-mod duration_text;
 mod forward;
-mod in_flight_guard;
-mod progress_relay;
-mod refusal;
-mod request_subject;
 mod reserve;
 mod response_status;
 mod suspended_calls;
@@ -19,15 +14,11 @@ mod upstream_stream_resumption;
 use self::upstream_stream_resumption::UpstreamStreamResumption;
 
 pub(crate) use call_recorder::CallRecorder;
-pub use duration_text::format_seconds;
 pub(crate) use forward::{
     ForwardContext, ForwardOutcome, MAX_SERVER_REQUESTS_PER_ROUND, RESULT_TYPE_COMPLETE, abandoned_outcome,
     await_own_response, can_request_input, forward, parsed_response_for_client, relay_until_response,
     response_for_client, result_text, rewrite_for_upstream, wait_or_cancel, without_result_type,
 };
-pub(crate) use progress_relay::ProgressRelay;
-pub(crate) use refusal::Refusal;
-pub(crate) use request_subject::{RequestSubject, parse_subject};
 pub(crate) use reserve::{CallReservation, reserve};
 pub(crate) use response_status::response_status;
 pub(crate) use suspended_calls::{

@@ -1,5 +1,9 @@
 //! The context of one request: grant, server, policy, client protocol, session and trace.
 
+mod in_flight_guard;
+mod minimum_revision;
+mod request_subject;
+
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -13,13 +17,14 @@ use http::HeaderMap;
 use crate::active_policy::GrantServerAccess;
 use crate::body::arguments_digest::StreamingDigest;
 use crate::config_snapshot::ActiveGrant;
-use crate::methods::session_pool::ExclusiveSession;
-use crate::session::{ClientInfo, Session};
+use crate::session::{ClientInfo, ExclusiveSession, Session};
 use crate::telemetry::{RequestTrace, UpstreamRequestSpan, UpstreamSpanContext, UpstreamSpanTarget};
 use crate::upstream::{
     StatelessHeaders, ToolListCacheKey, ToolListing, ToolRegistry, Upstream, UpstreamRequest, UpstreamSessionLink,
     UpstreamTool, UpstreamTransport,
 };
+
+pub(crate) use self::request_subject::{RequestSubject, parse_subject};
 
 /// Client address recorded for a stdio client.
 pub(crate) const STDIO_ADDRESS: &str = "stdio";

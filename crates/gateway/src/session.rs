@@ -5,13 +5,17 @@ mod cancellable_requests;
 mod client_handshake_profile;
 mod client_info;
 mod lazy_box;
+pub(crate) mod list_changed;
 mod notification_hub;
 mod pending_server_requests;
+mod progress_relay;
 mod replay;
 mod resource_subscriptions;
 mod server_sessions;
 mod session_mcp_tasks;
 pub(crate) mod session_persistence;
+mod session_pool;
+pub(crate) mod session_pool_group;
 mod session_registry;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,12 +35,12 @@ use tokio::sync::{Notify, OwnedSemaphorePermit};
 
 use self::client_handshake_profile::{ClientHandshakeProfile, handshake_capabilities};
 use self::lazy_box::LazyBox;
+use self::list_changed::ListChangedSet;
 use self::notification_hub::NotificationHub;
 use self::pending_server_requests::PendingServerRequests;
 use self::resource_subscriptions::ResourceSubscriptions;
 use self::server_sessions::ServerSessions;
 use self::session_mcp_tasks::SessionMcpTasks;
-use crate::list_changed::ListChangedSet;
 use crate::upstream::{ServerProcess, UpstreamSessionLink};
 
 pub(crate) use self::cancellable_requests::{
@@ -45,7 +49,10 @@ pub(crate) use self::cancellable_requests::{
 pub(crate) use self::client_info::ClientInfo;
 pub(crate) use self::notification_hub::StandaloneStreamState;
 pub(crate) use self::pending_server_requests::ClientResponseDestination;
+pub(crate) use self::progress_relay::ProgressRelay;
 pub(crate) use self::replay::{ReplayBuffers, STANDALONE_STREAM, SseEventId};
+pub(crate) use self::session_pool::{SessionPool, SessionPoolKey};
+pub(crate) use self::session_pool_group::ExclusiveSession;
 pub(crate) use self::session_registry::SessionRegistry;
 
 /// Number of random bytes in a session id, which is written as hexadecimal digits.

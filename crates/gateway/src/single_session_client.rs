@@ -14,10 +14,10 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::Gateway;
 use crate::http_server::mcp_endpoint::handle_request;
-use crate::http_server::responder::{ClientSessionCell, Responder};
 use crate::methods::{initialize, policy_exempt_messages, standalone_stream};
 use crate::pipeline::CallRecorder;
 use crate::request_context::{ClientProtocol, RequestContext, StatelessClient};
+use crate::responder::{ClientSessionCell, Responder};
 use crate::session::{CancellableRequests, ClientInfo, Session};
 use crate::stream_revalidation::StreamRevalidation;
 use crate::telemetry::RequestTrace;

@@ -15,7 +15,8 @@ use crate::methods::initialize::{
 };
 use crate::methods::protocol_probe::fetch_server_info;
 use crate::methods::{policy_exempt_messages, resources_subscribe};
-use crate::pipeline::{CallRecorder, Refusal};
+use crate::pipeline::CallRecorder;
+use crate::refusal::Refusal;
 use crate::request_context::RequestContext;
 use crate::session::{Session, SessionParams, has_logging_capability};
 use crate::upstream::{UpstreamSendError, UpstreamSessionLink};

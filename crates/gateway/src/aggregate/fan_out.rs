@@ -13,9 +13,9 @@ use tokio::time::Instant;
 use super::{AggregateRequest, FAN_OUT_TIMEOUT};
 use crate::Gateway;
 use crate::http_server::mcp_endpoint::dispatch;
-use crate::http_server::responder::{ClientSessionCell, Responder};
 use crate::pipeline::CallRecorder;
 use crate::request_context::RequestContext;
+use crate::responder::{ClientSessionCell, Responder};
 use crate::runtime::InFlightGuard;
 
 /// How many messages from one server may be queued while the client receives messages from another.

@@ -14,13 +14,12 @@ use tokio::sync::mpsc;
 use super::fan_out::{fan_out, request_server};
 use super::late_list_cache::LateListKey;
 use super::{AggregateRequest, UNAVAILABLE_META_KEY};
-use crate::Gateway;
-use crate::http_server::reply;
-use crate::http_server::responder::Responder;
 use crate::methods::list_requests::{list_member_names, pinned_tools, reject_cursor};
 use crate::pipeline::CallRecorder;
 use crate::request_context::RequestContext;
+use crate::responder::Responder;
 use crate::runtime::InFlightGuard;
+use crate::{Gateway, reply};
 
 /// One server's contribution to a list: its entries, or the reason why they are missing.
 struct ServerListPart {

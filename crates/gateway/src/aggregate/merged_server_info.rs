@@ -12,15 +12,15 @@ use gatelodge_mcp::{ClientMessage, ClientRequest, ProtocolGeneration, Revision, 
 use super::fan_out::fan_out;
 use super::router::reply_locally;
 use super::{AggregateRequest, aggregate_server_sessions};
-use crate::Gateway;
-use crate::http_server::reply;
-use crate::http_server::responder::Responder;
 use crate::methods::initialize::MAX_HANDSHAKE_BYTES;
 use crate::methods::protocol_probe::{DiscoverResult, request_discover};
-use crate::pipeline::{CallRecorder, Refusal};
+use crate::pipeline::CallRecorder;
+use crate::refusal::Refusal;
 use crate::request_context::RequestContext;
+use crate::responder::Responder;
 use crate::session::{ClientInfo, Session, SessionParams};
 use crate::upstream::UpstreamSessionLink;
+use crate::{Gateway, reply};
 
 const GATEWAY_SERVER_INFO: &str = concat!(r#"{"name":"gatelodge","version":""#, env!("CARGO_PKG_VERSION"), r#""}"#);
 /// The gateway's own capabilities. It announces list changes itself, because a change of a policy or of the set of

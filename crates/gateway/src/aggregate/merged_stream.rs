@@ -15,15 +15,15 @@ use tokio::task::JoinHandle;
 use super::fan_out::fan_out;
 use super::{AggregateRequest, aggregate_server_sessions};
 use crate::Gateway;
-use crate::http_server::http_bodies::ReplyBody;
-use crate::http_server::reply;
-use crate::list_changed::{self, ListChangedSet};
 use crate::methods::standalone_stream::{
     MAX_QUEUED_EVENTS, REVALIDATION_INTERVAL, STREAM_HANDOVER_TIMEOUT, follow_upstream_stream, send_backlog,
 };
-use crate::pipeline::{CallRecorder, Refusal};
+use crate::pipeline::CallRecorder;
+use crate::refusal::Refusal;
+use crate::reply::{ReplyBody, http_response};
 use crate::request_context::RequestContext;
 use crate::runtime::InFlightGuard;
+use crate::session::list_changed::{self, ListChangedSet};
 use crate::session::{STANDALONE_STREAM, Session, SseEventId};
 use crate::stream_revalidation::StreamRevalidation;
 
@@ -34,7 +34,7 @@ const STARTUP_GRACE_PERIOD: Duration = Duration::from_secs(2);
 /// Resumes a stream that the client lost: a response stream or the standalone stream.
 pub(crate) async fn resume_stream(gw: &Arc<Gateway>, aggregate: AggregateRequest, last: &str) -> Response<ReplyBody> {
     let Some(session) = aggregate.client_protocol.session() else {
-        return reply::http_error_response(StatusCode::BAD_REQUEST, "start with `initialize`");
+        return http_response::http_error_response(StatusCode::BAD_REQUEST, "start with `initialize`");
     };
     let event_id = session.replay_buffers().parse_event_id(last);
     if let Some(last_event) = event_id.filter(|place| place.stream == STANDALONE_STREAM) {
@@ -45,9 +45,9 @@ pub(crate) async fn resume_stream(gw: &Arc<Gateway>, aggregate: AggregateRequest
         return reply_unknown_event(gw, &aggregate).await;
     };
     match acquire_stream_slot(gw, &aggregate).await {
-        Err(refusal) => reply::http_error_response(StatusCode::TOO_MANY_REQUESTS, &refusal.message()),
+        Err(refusal) => http_response::http_error_response(StatusCode::TOO_MANY_REQUESTS, &refusal.message()),
         Ok(in_flight) => match session.replay_buffers().resume_stream(last_event, in_flight) {
-            Some(events) => reply::event_stream_response(events),
+            Some(events) => http_response::event_stream_response(events),
             None => reply_unknown_event(gw, &aggregate).await,
         },
     }
@@ -58,7 +58,10 @@ async fn reply_unknown_event(gw: &Gateway, aggregate: &AggregateRequest) -> Resp
     let mut recorder = CallRecorder::for_aggregate(aggregate, gw.new_call_id(), gw.clock.now());
     recorder.set_method("GET");
     gw.record_refusal(&mut recorder, &Refusal::UnknownReference).await;
-    reply::http_error_response(StatusCode::BAD_REQUEST, "the events after `Last-Event-ID` are no longer available")
+    http_response::http_error_response(
+        StatusCode::BAD_REQUEST,
+        "the events after `Last-Event-ID` are no longer available",
+    )
 }
 
 /// Opens the standalone stream, optionally resuming after the last event that the client received. The stream ends when
@@ -71,7 +74,7 @@ pub(crate) async fn open_stream(
 ) -> Response<ReplyBody> {
     let in_flight = match acquire_stream_slot(gw, &aggregate).await {
         Ok(in_flight) => in_flight,
-        Err(refusal) => return reply::http_error_response(StatusCode::TOO_MANY_REQUESTS, &refusal.message()),
+        Err(refusal) => return http_response::http_error_response(StatusCode::TOO_MANY_REQUESTS, &refusal.message()),
     };
     let (events, receiver) = mpsc::channel(MAX_QUEUED_EVENTS);
     let task = Arc::clone(gw);
@@ -79,7 +82,7 @@ pub(crate) async fn open_stream(
         serve_stream(task, aggregate, last_event, events).await;
         drop(in_flight);
     });
-    reply::event_stream_response(receiver)
+    http_response::event_stream_response(receiver)
 }
 
 /// Acquires one of the grant's stream slots, and records the request.

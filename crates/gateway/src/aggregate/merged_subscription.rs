@@ -16,20 +16,20 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::{AggregateRequest, FAN_OUT_TIMEOUT};
-use crate::Gateway;
 use crate::http_server::mcp_endpoint::dispatch;
-use crate::http_server::reply;
-use crate::http_server::responder::{ClientSessionCell, Responder};
-use crate::list_changed::{ListChangedSet, SUBSCRIPTION_ID_KEY, list_changed_notification_for};
 use crate::methods::standalone_stream::REVALIDATION_INTERVAL;
 use crate::methods::subscriptions_listen::{
     CheckedResources, check_resource_count, check_resources, record_denied, resource_uris,
 };
 use crate::methods::task_requests;
-use crate::pipeline::{CallRecorder, Refusal};
+use crate::pipeline::CallRecorder;
+use crate::refusal::Refusal;
 use crate::request_context::RequestContext;
+use crate::responder::{ClientSessionCell, Responder};
 use crate::runtime::InFlightGuard;
+use crate::session::list_changed::{ListChangedSet, SUBSCRIPTION_ID_KEY, list_changed_notification_for};
 use crate::stream_revalidation::StreamRevalidation;
+use crate::{Gateway, reply};
 
 /// How many messages are queued for a slow client before the servers have to wait.
 const MAX_QUEUED_MESSAGES: usize = 64;

@@ -8,15 +8,15 @@ use http::StatusCode;
 
 use super::aggregate_server_sessions::{self, set_log_level};
 use super::{AggregateRequest, fan_out, merged_list, merged_server_info, merged_subscription};
-use crate::Gateway;
 use crate::http_server::mcp_endpoint::dispatch;
-use crate::http_server::reply;
-use crate::http_server::responder::Responder;
 use crate::methods::{call_handler, unknown_method_reply};
-use crate::pipeline::{CallRecorder, Refusal, RequestSubject, parse_subject};
-use crate::request_context::{ClientProtocol, RequestContext};
+use crate::pipeline::CallRecorder;
+use crate::refusal::Refusal;
+use crate::request_context::{ClientProtocol, RequestContext, RequestSubject, parse_subject};
+use crate::responder::Responder;
 use crate::session::wait_for_cancel;
 use crate::upstream::UpstreamSendError;
+use crate::{Gateway, reply};
 
 /// Routes a request.
 pub(crate) async fn route_request(

@@ -12,19 +12,19 @@ use http::request::Parts;
 use http::{Response, StatusCode};
 use hyper::body::Incoming;
 
-use super::http_bodies::{self, ReplyBody};
 use super::mcp_endpoint::{
     DUPLICATE_LAST_EVENT_ID, GET_MUST_ACCEPT_EVENTS, InboundClientMessage, RequestEndpoint, SessionLookupScope,
     detect_client_protocol, require_session,
 };
-use super::reply;
+use super::request_body as http_bodies;
 use super::request_task::run_request;
-use super::responder::Responder;
 use crate::Gateway;
 use crate::aggregate::{AggregateRequest, merged_stream, router};
 use crate::methods::unknown_method_reply;
 use crate::pipeline::CallRecorder;
+use crate::reply::{ReplyBody, http_response};
 use crate::request_context::ClientProtocol;
+use crate::responder::Responder;
 use crate::telemetry::RequestTrace;
 
 /// Serves one HTTP request.
@@ -38,7 +38,7 @@ pub(super) async fn serve(
         http::Method::POST => post(gw, aggregate, head.headers, incoming).await,
         http::Method::GET => get(gw, aggregate, &head.headers).await,
         http::Method::DELETE => delete(gw, aggregate, &head.headers).await,
-        _ => reply::method_not_allowed_response("POST, GET, DELETE", "this URL accepts POST, GET and DELETE"),
+        _ => http_response::method_not_allowed_response("POST, GET, DELETE", "this URL accepts POST, GET and DELETE"),
     }
 }
 
@@ -133,7 +133,7 @@ pub(super) async fn handle_message(
 
 async fn get(gw: &Arc<Gateway>, mut aggregate: AggregateRequest, headers: &HeaderMap) -> Response<ReplyBody> {
     if has_stateless_header(headers) {
-        return reply::method_not_allowed_response("POST", "the stateless protocol has no GET");
+        return http_response::method_not_allowed_response("POST", "the stateless protocol has no GET");
     }
     let recorder = recorder_for_http_method(gw, &aggregate, "GET");
     if !accepts(headers, "text/event-stream") {
@@ -141,7 +141,7 @@ async fn get(gw: &Arc<Gateway>, mut aggregate: AggregateRequest, headers: &Heade
     }
     if !headers.contains_key(http_headers::SESSION_ID) && !headers.contains_key(http_headers::PROTOCOL_VERSION) {
         let what = "the HTTP+SSE transport of 2024-11-05 is available at /mcp/<server> only; here, start with a POST of `initialize`";
-        return reply::method_not_allowed_response("POST, GET, DELETE", what);
+        return http_response::method_not_allowed_response("POST, GET, DELETE", what);
     }
     let scope = SessionLookupScope { grant: &aggregate.grant, server: None };
     let supported = || aggregate.grant.allowed_revisions(&Revision::ALL);
@@ -165,7 +165,7 @@ async fn get(gw: &Arc<Gateway>, mut aggregate: AggregateRequest, headers: &Heade
 
 async fn delete(gw: &Arc<Gateway>, mut aggregate: AggregateRequest, headers: &HeaderMap) -> Response<ReplyBody> {
     if has_stateless_header(headers) {
-        return reply::method_not_allowed_response("POST", "the stateless protocol has no DELETE");
+        return http_response::method_not_allowed_response("POST", "the stateless protocol has no DELETE");
     }
     let scope = SessionLookupScope { grant: &aggregate.grant, server: None };
     let session = match require_session(gw, scope, headers, || aggregate.grant.allowed_revisions(&Revision::ALL)).await
@@ -185,7 +185,7 @@ async fn delete(gw: &Arc<Gateway>, mut aggregate: AggregateRequest, headers: &He
     aggregate.client_protocol = ClientProtocol::Stateful(Some(session));
     let task = Arc::clone(gw);
     gw.spawn(async move { router::end_session(&task, &aggregate).await });
-    reply::empty_response(StatusCode::NO_CONTENT)
+    http_response::empty_response(StatusCode::NO_CONTENT)
 }
 
 /// Starts the record of an HTTP request that contains no message.

@@ -6,8 +6,7 @@ use http::header::{
 };
 use http::{Method, Request, Response, StatusCode};
 
-use super::http_bodies::ReplyBody;
-use super::reply;
+use crate::reply::{ReplyBody, http_response};
 
 const ALLOWED_METHODS: HeaderValue = HeaderValue::from_static("GET, POST, DELETE");
 const ALLOWED_REQUEST_HEADERS: HeaderValue = HeaderValue::from_static(
@@ -27,7 +26,7 @@ pub(crate) fn preflight_response<B>(request: &Request<B>) -> Option<Response<Rep
     if !asks {
         return None;
     }
-    let mut response = reply::empty_response(StatusCode::NO_CONTENT);
+    let mut response = http_response::empty_response(StatusCode::NO_CONTENT);
     let headers = response.headers_mut();
     headers.insert(ACCESS_CONTROL_ALLOW_METHODS, ALLOWED_METHODS);
     headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, ALLOWED_REQUEST_HEADERS);

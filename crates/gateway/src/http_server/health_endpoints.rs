@@ -6,19 +6,18 @@ use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
 
-use super::http_bodies::ReplyBody;
-use super::reply;
 use crate::Gateway;
+use crate::reply::{ReplyBody, http_response};
 
 pub(crate) async fn serve_health_endpoints<B>(gw: &Arc<Gateway>, request: &Request<B>) -> Response<ReplyBody> {
     if request.method() != Method::GET {
-        return reply::method_not_allowed_response("GET", "this URL accepts GET");
+        return http_response::method_not_allowed_response("GET", "this URL accepts GET");
     }
     match request.uri().path() {
-        "/healthz" => reply::json_response(StatusCode::OK, Bytes::from_static(b"{\"status\":\"ok\"}")),
+        "/healthz" => http_response::json_response(StatusCode::OK, Bytes::from_static(b"{\"status\":\"ok\"}")),
         "/readyz" => readiness_response(gw).await,
         "/metrics" => metrics_response(gw),
-        _ => reply::http_error_response(
+        _ => http_response::http_error_response(
             StatusCode::NOT_FOUND,
             "not found; this listener serves /healthz, /readyz and /metrics",
         ),
@@ -28,12 +27,12 @@ pub(crate) async fn serve_health_endpoints<B>(gw: &Arc<Gateway>, request: &Reque
 /// Reports the gateway as ready if the store responds and the gateway is not stopping.
 async fn readiness_response(gw: &Arc<Gateway>) -> Response<ReplyBody> {
     let unready =
-        |why: &str| reply::json_response(StatusCode::SERVICE_UNAVAILABLE, format!("{{\"status\":\"{why}\"}}"));
+        |why: &str| http_response::json_response(StatusCode::SERVICE_UNAVAILABLE, format!("{{\"status\":\"{why}\"}}"));
     if gw.is_stopping() {
         return unready("stopping");
     }
     match gw.ledger.flush().await {
-        Ok(()) => reply::json_response(StatusCode::OK, Bytes::from_static(b"{\"status\":\"ready\"}")),
+        Ok(()) => http_response::json_response(StatusCode::OK, Bytes::from_static(b"{\"status\":\"ready\"}")),
         Err(_) => unready("store_unavailable"),
     }
 }

@@ -19,10 +19,10 @@ use tokio::task::unconstrained;
 use tracing::{debug, warn};
 
 use super::bearer_token::ConnectionTokenCache;
-use super::http_bodies::ReplyBody;
 use super::smuggling_guard::SmugglingGuardStream;
-use super::{cors, health_endpoints, mcp_endpoint, reply};
+use super::{cors, health_endpoints, mcp_endpoint};
 use crate::Gateway;
+use crate::reply::{ReplyBody, http_response};
 use crate::runtime::deadline_timer::ConnectionHyperTimer;
 use crate::settings::MAX_READ_BYTES;
 
@@ -110,7 +110,7 @@ async fn serve_connection(
     let (gw, guard, shared, head_bytes) = (&gw, &*guard, &shared, &head_bytes);
     let service = service_fn(move |request: Request<Incoming>| async move {
         if request.headers().contains_key(TRANSFER_ENCODING) && head_bytes.has_content_length() {
-            return Ok::<_, Infallible>(reply::ambiguous_length_response());
+            return Ok::<_, Infallible>(http_response::ambiguous_length_response());
         }
         Ok(handle_request(gw, kind, guard, request, shared).await)
     });
@@ -156,7 +156,7 @@ async fn handle_request(
 ) -> Response<ReplyBody> {
     if let Err(rejected) = guard.check(&request) {
         gw.metrics.count_refusal("host_or_origin");
-        return reply::http_error_response(rejected.status, &rejected.message);
+        return http_response::http_error_response(rejected.status, &rejected.message);
     }
     let page = cors::request_origin(&request);
     let response = match (kind, &page) {

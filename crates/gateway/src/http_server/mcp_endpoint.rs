@@ -19,11 +19,9 @@ use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 
 use super::bearer_token::bearer_token_hash;
-use super::http_bodies::{self, ReplyBody};
 use super::listener::ClientConnectionContext;
 use super::request_task::run_request;
-use super::responder::Responder;
-use super::{aggregate_endpoint, reply, sse_server};
+use super::{aggregate_endpoint, request_body as http_bodies, sse_server};
 use crate::Gateway;
 use crate::aggregate::AggregateRequest;
 use crate::body::ReceivedBody;
@@ -32,8 +30,11 @@ use crate::methods::{
     call_handler, initialize, list_requests, missing_upstream_methods, policy_exempt_messages, session_pool,
     standalone_stream, subscriptions_listen, task_requests, unknown_method_reply,
 };
-use crate::pipeline::{CallRecorder, Refusal, parse_subject};
-use crate::request_context::{ClientProtocol, RequestContext, StatelessClient};
+use crate::pipeline::CallRecorder;
+use crate::refusal::Refusal;
+use crate::reply::{self, ReplyBody, http_response};
+use crate::request_context::{ClientProtocol, RequestContext, StatelessClient, parse_subject};
+use crate::responder::Responder;
 use crate::session::{ClientInfo, Session, wait_for_cancel};
 use crate::telemetry::RequestTrace;
 use crate::upstream::UpstreamSendError;
@@ -62,7 +63,7 @@ pub(super) async fn serve(
         },
         http::Method::GET => Box::pin(get(gw, ctx, &head.headers)).await,
         http::Method::DELETE => Box::pin(delete(gw, ctx, &head.headers)).await,
-        _ => reply::method_not_allowed_response("POST, GET, DELETE", "this URL accepts POST, GET and DELETE"),
+        _ => http_response::method_not_allowed_response("POST, GET, DELETE", "this URL accepts POST, GET and DELETE"),
     }
 }
 
@@ -116,7 +117,7 @@ fn authenticate(
 }
 
 fn unauthorized(status: StatusCode, what: &str) -> Response<ReplyBody> {
-    let mut response = reply::http_error_response(status, what);
+    let mut response = http_response::http_error_response(status, what);
     if status == StatusCode::UNAUTHORIZED {
         response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
@@ -490,7 +491,7 @@ fn detect_stateless_client(
 
 async fn get(gw: &Arc<Gateway>, mut ctx: RequestContext, headers: &HeaderMap) -> Response<ReplyBody> {
     if has_stateless_header(headers) {
-        return reply::method_not_allowed_response("POST", "the stateless protocol has no GET");
+        return http_response::method_not_allowed_response("POST", "the stateless protocol has no GET");
     }
     let recorder = gw.recorder_for_http_method(&ctx, "GET");
     if !accepts(headers, "text/event-stream") {
@@ -500,7 +501,7 @@ async fn get(gw: &Arc<Gateway>, mut ctx: RequestContext, headers: &HeaderMap) ->
     if !headers.contains_key(http_headers::SESSION_ID) && !headers.contains_key(http_headers::PROTOCOL_VERSION) {
         if let Err(ProtocolError { code, message, .. }) = ctx.grant.check_stream_allowed() {
             gw.record_rejection(&ctx, code, &message).await;
-            return reply::method_not_allowed_response("POST", &message);
+            return http_response::method_not_allowed_response("POST", &message);
         }
         return sse_server::open_connection(gw, ctx).await;
     }
@@ -526,7 +527,7 @@ async fn get(gw: &Arc<Gateway>, mut ctx: RequestContext, headers: &HeaderMap) ->
 
 async fn delete(gw: &Arc<Gateway>, mut ctx: RequestContext, headers: &HeaderMap) -> Response<ReplyBody> {
     if has_stateless_header(headers) {
-        return reply::method_not_allowed_response("POST", "the stateless protocol has no DELETE");
+        return http_response::method_not_allowed_response("POST", "the stateless protocol has no DELETE");
     }
     match require_session(gw, SessionLookupScope::of(&ctx), headers, || {
         ctx.supported_revisions(ProtocolGeneration::Stateful)
@@ -542,7 +543,7 @@ async fn delete(gw: &Arc<Gateway>, mut ctx: RequestContext, headers: &HeaderMap)
             ctx.client_protocol = ClientProtocol::Stateful(Some(session));
             let task = Arc::clone(gw);
             gw.spawn(async move { initialize::end_session(&task, &ctx).await });
-            reply::empty_response(StatusCode::NO_CONTENT)
+            http_response::empty_response(StatusCode::NO_CONTENT)
         }
     }
 }
@@ -571,7 +572,7 @@ impl Gateway {
     ) -> Response<ReplyBody> {
         self.metrics.count_refusal("rejected");
         self.write_row(recorder.rejection_row(code::INVALID_REQUEST, &what)).await;
-        reply::http_error_response(status, &what)
+        http_response::http_error_response(status, &what)
     }
 
     /// Records a rejected message. The message itself is not stored, because it could contain anything.

@@ -6,11 +6,10 @@ use std::sync::Arc;
 use http::{Response, StatusCode};
 use tokio::sync::oneshot;
 
-use super::http_bodies::ReplyBody;
 use super::mcp_endpoint::{InboundClientMessage, run_message};
-use super::reply;
-use super::responder::Responder;
 use crate::Gateway;
+use crate::reply::{ReplyBody, http_response};
+use crate::responder::Responder;
 
 /// Spawns the work for one message and waits for its response. Any remaining work continues after the response.
 pub(super) async fn run_request(gw: &Arc<Gateway>, message: InboundClientMessage) -> Response<ReplyBody> {
@@ -22,7 +21,10 @@ pub(super) async fn run_request(gw: &Arc<Gateway>, message: InboundClientMessage
 async fn response_or_error(response: oneshot::Receiver<Response<ReplyBody>>) -> Response<ReplyBody> {
     // Only a panic drops the sender without a response.
     response.await.unwrap_or_else(|_| {
-        reply::http_error_response(StatusCode::INTERNAL_SERVER_ERROR, "the gateway could not handle the request")
+        http_response::http_error_response(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "the gateway could not handle the request",
+        )
     })
 }
 

@@ -16,12 +16,12 @@ use http::{Response, StatusCode, Uri};
 use hyper::body::Incoming;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
-use super::http_bodies::{self, ReplyBody};
-use super::reply;
-use super::responder::ClientSessionCell;
+use super::request_body as http_bodies;
 use crate::Gateway;
 use crate::methods::standalone_stream;
+use crate::reply::{ReplyBody, http_response};
 use crate::request_context::RequestContext;
+use crate::responder::ClientSessionCell;
 use crate::single_session_client::{SingleSessionClient, end_session, stop_event_forwarder};
 use crate::stream_revalidation::StreamRevalidation;
 
@@ -87,7 +87,7 @@ pub(crate) fn connection_id(uri: &Uri) -> Option<&str> {
 pub(crate) async fn open_connection(gw: &Arc<Gateway>, ctx: RequestContext) -> Response<ReplyBody> {
     let guard = match standalone_stream::acquire_stream_slot(gw, &ctx).await {
         Ok(guard) => guard,
-        Err(refusal) => return reply::http_error_response(StatusCode::TOO_MANY_REQUESTS, &refusal.message()),
+        Err(refusal) => return http_response::http_error_response(StatusCode::TOO_MANY_REQUESTS, &refusal.message()),
     };
     let (texts, queue) = mpsc::channel(MESSAGE_QUEUE_LENGTH);
     let slot = ClientSessionCell::default();
@@ -100,7 +100,7 @@ pub(crate) async fn open_connection(gw: &Arc<Gateway>, ctx: RequestContext) -> R
         post_slots: Arc::new(Semaphore::new(MAX_QUEUED_POSTS)),
     };
     let Some(id) = gw.sse_connections.insert(connection) else {
-        return reply::http_error_response(
+        return http_response::http_error_response(
             StatusCode::INTERNAL_SERVER_ERROR,
             "no random bytes available for a connection id",
         );
@@ -111,7 +111,7 @@ pub(crate) async fn open_connection(gw: &Arc<Gateway>, ctx: RequestContext) -> R
         serve_connection(&task, &ctx, &id, &slot, events, queue).await;
         drop(guard);
     });
-    reply::event_stream_response(receiver)
+    http_response::event_stream_response(receiver)
 }
 
 async fn serve_connection(
@@ -197,7 +197,7 @@ pub(crate) async fn handle_post(
         return reject(StatusCode::BAD_REQUEST, what).await;
     }
     let Ok(place) = Arc::clone(&connection.post_slots).try_acquire_owned() else {
-        return reply::http_error_response(
+        return http_response::http_error_response(
             StatusCode::TOO_MANY_REQUESTS,
             "too many unprocessed messages on this connection",
         );
@@ -226,10 +226,11 @@ pub(crate) async fn handle_post(
         drop((turn, place));
     });
     match taken.await {
-        Ok(()) => reply::empty_response(StatusCode::ACCEPTED),
-        Err(_) => {
-            reply::http_error_response(StatusCode::INTERNAL_SERVER_ERROR, "the gateway could not handle the message")
-        }
+        Ok(()) => http_response::empty_response(StatusCode::ACCEPTED),
+        Err(_) => http_response::http_error_response(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "the gateway could not handle the message",
+        ),
     }
 }
 

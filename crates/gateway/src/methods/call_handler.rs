@@ -16,16 +16,17 @@ use http::StatusCode;
 use self::authorize::{as_unsent_refusal, authorize, early_denial, hidden_reason, load_tool_listing};
 use self::call_rounds::CallRounds;
 use super::{initialize, missing_upstream_methods, resources_subscribe, session_pool, task_requests};
-use crate::Gateway;
 use crate::body::MessageBody;
-use crate::http_server::reply;
-use crate::http_server::responder::Responder;
 use crate::pipeline::{
-    CallRecorder, CallReservation, ForwardContext, ProgressRelay, Refusal, RequestSubject, SuspendedCall,
-    SuspendedCallBinding, abandoned_outcome, reserve, upstream_param_headers, wait_or_cancel,
+    CallRecorder, CallReservation, ForwardContext, SuspendedCall, SuspendedCallBinding, abandoned_outcome, reserve,
+    upstream_param_headers, wait_or_cancel,
 };
-use crate::request_context::{ProtocolTranslation, RequestContext};
+use crate::refusal::Refusal;
+use crate::request_context::{ProtocolTranslation, RequestContext, RequestSubject};
+use crate::responder::Responder;
+use crate::session::ProgressRelay;
 use crate::upstream::{UpstreamResponse, UpstreamSendError};
+use crate::{Gateway, reply};
 
 /// Result of a call that was not refused.
 enum AllowedCallResult {
@@ -92,8 +93,13 @@ async fn finish_aborted(
         return gw.write_row(recorder.cancelled_row()).await;
     }
     gw.metrics.count_refusal(abort.refusal.code());
-    let (status, text) =
-        reply::refusal_reply(ctx, subject, &responder, (request.id(), recorder.call_id()), &abort.refusal);
+    let (status, text) = reply::refusal_reply(
+        ctx,
+        subject,
+        &responder.with_client_names(subject),
+        (request.id(), recorder.call_id()),
+        &abort.refusal,
+    );
     responder.finish_with_status(status, text.into()).await;
     match abort.unwritten {
         AbortRowKind::Refusal => gw.write_row(recorder.refusal_row(&abort.refusal)).await,

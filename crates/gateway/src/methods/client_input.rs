@@ -22,12 +22,13 @@ use super::client_capability_check::{
 use super::server_message_filter::{check_response_allowed, is_server_request_allowed, send_one_way};
 use crate::Gateway;
 use crate::body::ReceivedBody;
-use crate::http_server::responder::Responder;
 use crate::pipeline::{
-    CallRecorder, ClientInputRequest, ForwardContext, MAX_SERVER_REQUESTS_PER_ROUND, Refusal, SuspendedCall,
+    CallRecorder, ClientInputRequest, ForwardContext, MAX_SERVER_REQUESTS_PER_ROUND, SuspendedCall,
     SuspendedCallBinding, result_text, rewrite_for_upstream, wait_or_cancel,
 };
+use crate::refusal::Refusal;
 use crate::request_context::{ProtocolTranslation, RequestContext};
+use crate::responder::Responder;
 use crate::session::{ClientResponseDestination, Session};
 use crate::upstream::{Permit, Upstream, UpstreamRequest, UpstreamResponse, UpstreamSendError, UpstreamSessionLink};
 

@@ -18,14 +18,14 @@ use super::policy_exempt_messages::{exchange_with_upstream, reply_refusal};
 use super::protocol_probe::fetch_server_info;
 use super::resources_subscribe;
 use super::server_message_filter::send_one_way;
-use crate::Gateway;
 use crate::config_snapshot::ActiveGrant;
-use crate::http_server::reply;
-use crate::http_server::responder::Responder;
-use crate::pipeline::{CallRecorder, Refusal, await_own_response, response_for_client, result_text};
+use crate::pipeline::{CallRecorder, await_own_response, response_for_client, result_text};
+use crate::refusal::Refusal;
 use crate::request_context::RequestContext;
+use crate::responder::Responder;
 use crate::session::{ClientInfo, Session, SessionParams, protocol_version_header};
 use crate::upstream::{Permit, Upstream, UpstreamRequest, UpstreamResponse, UpstreamSendError, UpstreamSessionLink};
+use crate::{Gateway, reply};
 
 /// Maximum size of a handshake; real ones have a few hundred bytes.
 pub(crate) const MAX_HANDSHAKE_BYTES: usize = 64 << 10;

@@ -18,19 +18,20 @@ use http::StatusCode;
 
 use super::policy_exempt_messages::reply_failure;
 use super::tool_listing_refresh::apply_listing;
-use crate::Gateway;
 use crate::body::MessageBody;
-use crate::http_server::reply;
-use crate::http_server::responder::Responder;
 use crate::pipeline::{
-    CallRecorder, ForwardContext, ForwardOutcome, ProgressRelay, RESULT_TYPE_COMPLETE, Refusal, forward,
-    response_for_client, response_status, result_text, without_result_type,
+    CallRecorder, ForwardContext, ForwardOutcome, RESULT_TYPE_COMPLETE, forward, response_for_client, response_status,
+    result_text, without_result_type,
 };
+use crate::refusal::Refusal;
 use crate::request_context::{ProtocolTranslation, RequestContext};
+use crate::responder::Responder;
+use crate::session::ProgressRelay;
 use crate::upstream::{
     CachedToolList, ListResponseBaseline, Permit, ServerToolCategories, ToolListing, UpstreamRequest, UpstreamResponse,
     UpstreamSendError,
 };
+use crate::{Gateway, reply};
 
 /// Maximum number of pages. Real servers have a few; a list with more pages than this is assumed to be endless.
 const MAX_PAGES: usize = 200;

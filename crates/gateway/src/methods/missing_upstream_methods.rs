@@ -8,9 +8,10 @@ use gatelodge_store::CallOutcome;
 use http::StatusCode;
 
 use crate::Gateway;
-use crate::http_server::responder::Responder;
-use crate::pipeline::{CallRecorder, Refusal};
+use crate::pipeline::CallRecorder;
+use crate::refusal::Refusal;
 use crate::request_context::{ProtocolTranslation, RequestContext};
+use crate::responder::Responder;
 use crate::session::Session;
 
 /// Replies to a request whose method the upstream's protocol generation lacks. For any other method, returns the

@@ -12,16 +12,15 @@ use http::StatusCode;
 use super::client_input::is_input_method;
 use super::initialize::reopen_if_stale;
 use super::server_message_filter::{check_response_allowed, decline_permit, send_one_way};
-use crate::Gateway;
-use crate::http_server::reply;
-use crate::http_server::responder::Responder;
 use crate::pipeline::{
-    CallRecorder, ForwardContext, ForwardOutcome, ProgressRelay, Refusal, forward, response_for_client,
-    response_status, rewrite_for_upstream,
+    CallRecorder, ForwardContext, ForwardOutcome, forward, response_for_client, response_status, rewrite_for_upstream,
 };
+use crate::refusal::Refusal;
 use crate::request_context::{ProtocolTranslation, RequestContext};
-use crate::session::ClientResponseDestination;
+use crate::responder::Responder;
+use crate::session::{ClientResponseDestination, ProgressRelay};
 use crate::upstream::{Permit, UpstreamRequest, UpstreamResponse, UpstreamSendError};
+use crate::{Gateway, reply};
 
 /// Forwards a request that every policy allows, and its response.
 pub(crate) async fn forward_request(

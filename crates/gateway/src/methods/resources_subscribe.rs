@@ -11,8 +11,9 @@ use http::StatusCode;
 
 use super::server_message_filter::{AllowedResource, authorize_resource};
 use crate::Gateway;
-use crate::pipeline::{CallRecorder, Refusal, RequestSubject, await_own_response, result_text};
-use crate::request_context::RequestContext;
+use crate::pipeline::{CallRecorder, await_own_response, result_text};
+use crate::refusal::Refusal;
+use crate::request_context::{RequestContext, RequestSubject};
 use crate::session::Session;
 use crate::upstream::{Permit, UpstreamRequest};
 

@@ -12,10 +12,11 @@ use gatelodge_store::{CallOutcome, EnforcementMode};
 use super::client_input::are_input_requests_allowed;
 use super::{client_capability_check, task_requests};
 use crate::Gateway;
-use crate::list_changed::SUBSCRIPTION_ID_KEY;
-use crate::pipeline::{CallRecorder, ForwardContext, Refusal, RequestSubject, TOO_MANY_SUSPENDED_CALLS_MESSAGE};
-use crate::request_context::{ClientProtocol, ProtocolTranslation, RequestContext};
+use crate::pipeline::{CallRecorder, ForwardContext, TOO_MANY_SUSPENDED_CALLS_MESSAGE};
+use crate::refusal::Refusal;
+use crate::request_context::{ClientProtocol, ProtocolTranslation, RequestContext, RequestSubject};
 use crate::session::ClientResponseDestination;
+use crate::session::list_changed::SUBSCRIPTION_ID_KEY;
 use crate::upstream::permit::PermitProof;
 use crate::upstream::{Permit, UpstreamRequest, UpstreamSendError};
 

@@ -1,42 +1,26 @@
-//! Pool of sessions with stateful upstreams, for stateless clients. There is one shared session for each combination of
-//! grant and declared client capabilities, so that a server asks a client only for what the client has declared.
-//! Additional exclusive sessions are opened where a server request could not otherwise be attributed to a call.
+//! Opens sessions with stateful upstreams for stateless clients, or takes them from the pool.
 
-mod session_pool_group;
-
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use gatelodge_json::JsonValue;
 use gatelodge_mcp::translate::shared_capabilities;
 use gatelodge_mcp::{ClientCapabilities, ClientRequest, Revision};
-use gatelodge_store::{GrantId, ServerName};
 use sha2::{Digest, Sha256};
 
-use self::session_pool_group::{NO_EXCLUSIVE_SESSION_MESSAGE, PooledSessionSlot, SessionPoolGroup};
 use super::initialize::{HandshakeResult, handshake_timeout, handshake_upstream, reserve_session_slot, start_timeout};
 use super::protocol_probe::probe_is_stateless;
 use crate::Gateway;
-use crate::pipeline::{Refusal, can_request_input};
+use crate::pipeline::can_request_input;
+use crate::refusal::Refusal;
 use crate::request_context::{ClientProtocol, RequestContext, StatelessClient};
-use crate::session::{ClientInfo, Session, SessionParams, has_logging_capability};
+use crate::session::session_pool_group::{NO_EXCLUSIVE_SESSION_MESSAGE, PooledSessionSlot};
+use crate::session::{ClientInfo, ExclusiveSession, Session, SessionParams, SessionPoolKey, has_logging_capability};
 use crate::upstream::{UpstreamSendError, UpstreamSessionLink};
-
-pub(crate) use self::session_pool_group::ExclusiveSession;
 
 /// Exclusive sessions that have been idle for this long are ended; the shared session is kept.
 const SPARE_SESSION_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
-
-/// Key of a group of pooled sessions. Clients with the same key share sessions.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct SessionPoolKey {
-    grant: GrantId,
-    server: ServerName,
-    /// Hash of the client's capabilities and log level.
-    capabilities_hash: [u8; 32],
-}
 
 /// The properties that a client declares in a request, and the pool key derived from them.
 struct SessionPoolProfile<'r> {
@@ -58,38 +42,6 @@ impl<'r> SessionPoolProfile<'r> {
         let (grant, server) = (ctx.grant.config.id.clone(), ctx.upstream.name().clone());
         let key = SessionPoolKey { grant, server, capabilities_hash: hash.finalize().into() };
         Self { key, capabilities, client_info: meta.client_info(), log_level }
-    }
-}
-
-/// The session groups, by key.
-#[derive(Debug, Default)]
-pub(crate) struct SessionPool {
-    groups: Mutex<HashMap<SessionPoolKey, Arc<SessionPoolGroup>>>,
-}
-
-impl SessionPool {
-    fn group(&self, key: &SessionPoolKey) -> Arc<SessionPoolGroup> {
-        Arc::clone(self.lock().entry(key.clone()).or_default())
-    }
-
-    /// Removes groups whose shared session has ended.
-    fn remove_closed(&self, is_open: impl Fn(&str, &GrantId, &ServerName) -> bool) {
-        self.lock().retain(|key, group| match group.shared_slot().try_lock() {
-            Ok(id) => {
-                group.is_in_use_or_expanded() || id.as_ref().is_some_and(|id| is_open(id, &key.grant, &key.server))
-            }
-            // The session is being opened.
-            Err(_) => true,
-        });
-    }
-
-    /// Removes unused exclusive sessions and returns their ids.
-    fn take_unused(&self, is_unused: impl Fn(&str) -> bool) -> Vec<Box<str>> {
-        self.lock().values().flat_map(|group| group.take_unused(&is_unused)).collect()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<SessionPoolKey, Arc<SessionPoolGroup>>> {
-        self.groups.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -17,12 +17,12 @@ use super::server_message_filter::{filter_standalone_notification, relay_server_
 use super::session_recovery::{can_mean_lost_session, is_session_lost};
 use super::subscriptions_listen::notification_filter::NotificationFilter;
 use crate::Gateway;
-use crate::http_server::http_bodies::ReplyBody;
-use crate::http_server::reply;
-use crate::list_changed::{ListChangedSet, list_changed_notification as changed_list};
-use crate::pipeline::{CallRecorder, Refusal};
+use crate::pipeline::CallRecorder;
+use crate::refusal::Refusal;
+use crate::reply::{ReplyBody, http_response};
 use crate::request_context::RequestContext;
 use crate::runtime::InFlightGuard;
+use crate::session::list_changed::{ListChangedSet, list_changed_notification as changed_list};
 use crate::session::{STANDALONE_STREAM, Session, SseEventId, StandaloneStreamState};
 use crate::stream_revalidation::StreamRevalidation;
 use crate::upstream::{Permit, UpstreamRequest, UpstreamResponse, UpstreamSendError};
@@ -40,7 +40,7 @@ pub(crate) const REVALIDATION_INTERVAL: Duration = Duration::from_millis(500);
 /// Resumes a stream that the client lost: a response stream or the standalone stream.
 pub(crate) async fn resume_stream(gw: &Arc<Gateway>, ctx: RequestContext, last: &str) -> Response<ReplyBody> {
     let Some(session) = ctx.session() else {
-        return reply::http_error_response(StatusCode::BAD_REQUEST, "start with `initialize`");
+        return http_response::http_error_response(StatusCode::BAD_REQUEST, "start with `initialize`");
     };
     let event_id = session.replay_buffers().parse_event_id(last);
     if let Some(last_event) = event_id.filter(|place| place.stream == STANDALONE_STREAM) {
@@ -51,9 +51,9 @@ pub(crate) async fn resume_stream(gw: &Arc<Gateway>, ctx: RequestContext, last: 
         return reply_unknown_event(gw, &ctx).await;
     };
     match acquire_stream_slot(gw, &ctx).await {
-        Err(refusal) => reply::http_error_response(StatusCode::TOO_MANY_REQUESTS, &refusal.message()),
+        Err(refusal) => http_response::http_error_response(StatusCode::TOO_MANY_REQUESTS, &refusal.message()),
         Ok(in_flight) => match session.replay_buffers().resume_stream(last_event, in_flight) {
-            Some(events) => reply::event_stream_response(events),
+            Some(events) => http_response::event_stream_response(events),
             None => reply_unknown_event(gw, &ctx).await,
         },
     }
@@ -64,7 +64,10 @@ async fn reply_unknown_event(gw: &Gateway, ctx: &RequestContext) -> Response<Rep
     let mut recorder = CallRecorder::for_request(ctx, gw.new_call_id(), gw.clock.now());
     recorder.set_method("GET");
     gw.record_refusal(&mut recorder, &Refusal::UnknownReference).await;
-    reply::http_error_response(StatusCode::BAD_REQUEST, "the events after `Last-Event-ID` are no longer available")
+    http_response::http_error_response(
+        StatusCode::BAD_REQUEST,
+        "the events after `Last-Event-ID` are no longer available",
+    )
 }
 
 /// Opens the standalone stream, optionally resuming after the last event that the client received. The stream ends when
@@ -77,7 +80,7 @@ pub(crate) async fn open_stream(
 ) -> Response<ReplyBody> {
     let in_flight = match acquire_stream_slot(gw, &ctx).await {
         Ok(in_flight) => in_flight,
-        Err(refusal) => return reply::http_error_response(StatusCode::TOO_MANY_REQUESTS, &refusal.message()),
+        Err(refusal) => return http_response::http_error_response(StatusCode::TOO_MANY_REQUESTS, &refusal.message()),
     };
     let (events, receiver) = mpsc::channel(MAX_QUEUED_EVENTS);
     let task = Arc::clone(gw);
@@ -85,7 +88,7 @@ pub(crate) async fn open_stream(
         serve_stream(task, ctx, last_event, events).await;
         drop(in_flight);
     });
-    reply::event_stream_response(receiver)
+    http_response::event_stream_response(receiver)
 }
 
 /// Acquires one of the grant's stream slots, and records the request.

@@ -22,15 +22,15 @@ use super::policy_exempt_messages::reply_failure;
 use super::server_message_filter::{AllowedResource, authorize_resource};
 use super::standalone_stream::REVALIDATION_INTERVAL;
 use super::task_requests::{self, find_hidden_task};
-use crate::Gateway;
-use crate::http_server::reply;
-use crate::http_server::responder::Responder;
-use crate::list_changed::{ListChangedSet, SUBSCRIPTION_ID_KEY, list_changed_notification_for};
-use crate::pipeline::{CallRecorder, Refusal, RequestSubject, response_for_client, response_status};
-use crate::request_context::{ProtocolTranslation, RequestContext};
+use crate::pipeline::{CallRecorder, response_for_client, response_status};
+use crate::refusal::Refusal;
+use crate::request_context::{ProtocolTranslation, RequestContext, RequestSubject};
+use crate::responder::Responder;
+use crate::session::list_changed::{ListChangedSet, SUBSCRIPTION_ID_KEY, list_changed_notification_for};
 use crate::session::wait_for_cancel;
 use crate::stream_revalidation::StreamRevalidation;
 use crate::upstream::{Permit, UpstreamRequest, UpstreamResponse, UpstreamSendError};
+use crate::{Gateway, reply};
 
 /// Maximum number of resources in a request, the same as for a session. Each denied resource is recorded in a row of
 /// its own.

@@ -10,11 +10,11 @@ use http::StatusCode;
 use self::task_ownership::is_unowned_and_observed;
 use self::tasks_list::handle_tasks_list;
 use super::{call_handler, initialize};
-use crate::Gateway;
-use crate::http_server::reply;
-use crate::http_server::responder::Responder;
-use crate::pipeline::{CallRecorder, Refusal, RequestSubject};
-use crate::request_context::{ClientProtocol, ProtocolTranslation, RequestContext};
+use crate::pipeline::CallRecorder;
+use crate::refusal::Refusal;
+use crate::request_context::{ClientProtocol, ProtocolTranslation, RequestContext, RequestSubject};
+use crate::responder::Responder;
+use crate::{Gateway, reply};
 
 pub(crate) use self::task_ownership::{
     client_task_method, find_hidden_task, find_unknown_task, has_task_ids, is_notification_visible, record_task_owner,

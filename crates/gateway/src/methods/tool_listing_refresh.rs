@@ -13,9 +13,10 @@ use tracing::warn;
 
 use super::list_requests::{ListFetchResult, ListRequest, fetch_list_within};
 use crate::Gateway;
-use crate::http_server::responder::Responder;
-use crate::pipeline::{ForwardContext, Refusal, wait_or_cancel};
+use crate::pipeline::{ForwardContext, wait_or_cancel};
+use crate::refusal::Refusal;
 use crate::request_context::RequestContext;
+use crate::responder::Responder;
 use crate::upstream::{
     ListResponseBaseline, ServerToolCategories, ToolListing, Upstream, UpstreamSendError, confusable_names,
 };

@@ -6,8 +6,8 @@ use gatelodge_mutants::mutant;
 use http::StatusCode;
 
 use crate::Gateway;
-use crate::http_server::responder::Responder;
 use crate::pipeline::CallRecorder;
+use crate::responder::Responder;
 
 /// Replies that the method is unknown. For stateful clients the status is 200, because 404 would mean that the session
 /// has ended.

@@ -3,8 +3,9 @@
 use gatelodge_store::{CallRecord, RecordKind};
 use tracing::{error, info, warn};
 
-use super::{CallRecorder, Refusal};
+use super::CallRecorder;
 use crate::Gateway;
+use crate::refusal::Refusal;
 
 impl Gateway {
     /// Counts a refusal and writes its row.

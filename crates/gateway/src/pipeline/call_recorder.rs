@@ -10,10 +10,10 @@ use gatelodge_policy::Category;
 use gatelodge_store::{CallId, CallOutcome, CallRecord, CallTimings, RecordKind};
 use jiff::Timestamp;
 
-use super::Refusal;
 use crate::aggregate::AggregateRequest;
 use crate::body::arguments_digest::arguments_digest;
 use crate::config_snapshot::ActiveGrant;
+use crate::refusal::Refusal;
 use crate::request_context::{ClientProtocol, RequestContext};
 use crate::telemetry::{CapturedReply, ClientRequestSpan};
 use crate::upstream::UpstreamSendError;

@@ -15,17 +15,17 @@ use gatelodge_store::{CallId, CallOutcome};
 use http::StatusCode;
 use memchr::memmem;
 
-use super::{ProgressRelay, UpstreamStreamResumption};
+use super::UpstreamStreamResumption;
 use crate::Gateway;
 use crate::body::tool_result::{IS_ERROR_FINDER, is_tool_error};
 use crate::body::{MessageBody, ReceivedBody};
-use crate::http_server::responder::Responder;
 use crate::methods::protocol_probe::{reprobe, reprobe_if_stateless};
 use crate::methods::session_recovery::{SessionEpoch, can_mean_lost_session, has_expirable_session, recover_session};
 use crate::methods::{client_input, initialize, server_message_filter};
 use crate::request_context::{ClientProtocol, ProtocolTranslation, RequestContext};
+use crate::responder::Responder;
 use crate::runtime::deadline_timer::{DeadlineTimer, sleep};
-use crate::session::wait_for_cancel;
+use crate::session::{ProgressRelay, wait_for_cancel};
 use crate::telemetry::SpanOutcome;
 use crate::upstream::{
     ListResponseBaseline, Permit, UpstreamRequest, UpstreamResponse, UpstreamSendError, UpstreamSessionLink,

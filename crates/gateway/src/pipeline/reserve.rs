@@ -4,8 +4,9 @@ use gatelodge_mutants::mutant;
 use gatelodge_policy::{AllowTerms, LimitScope};
 use gatelodge_store::{CounterCharge, CounterOwner, Reservation, ReserveOutcome, StoreError};
 
-use super::{CallRecorder, Refusal};
+use super::CallRecorder;
 use crate::Gateway;
+use crate::refusal::Refusal;
 use crate::request_context::RequestContext;
 use crate::upstream::permit::PermitProof;
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use http::header::HeaderValue;
 
 use super::{ForwardContext, wait_or_cancel};
-use crate::http_server::responder::Responder;
+use crate::responder::Responder;
 use crate::upstream::{Permit, UpstreamResponse, UpstreamSendError, UpstreamSessionLink};
 
 /// Maximum number of attempts without receiving a new event.

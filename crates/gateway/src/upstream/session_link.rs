@@ -6,9 +6,8 @@ use gatelodge_mutants::mutant;
 use http::Uri;
 use http::header::HeaderValue;
 
-use super::process::ServerProcess;
 use super::sse::UpstreamSseConnection;
-use super::{Upstream, UpstreamTransport};
+use super::{ServerProcess, Upstream, UpstreamTransport};
 
 /// The upstream end of a session.
 #[derive(Debug, Clone, Default)]

@@ -9,12 +9,11 @@ use prometheus_client::metrics::counter::Counter;
 use super::http::UpstreamHttpClient;
 use super::message_demux::UpstreamConnectionSharing;
 use super::multiplexed_peer::MultiplexedPeer;
-use super::permit::Permit;
-use super::process::{ProcessSpawner, ServerProcess};
+use super::process::ProcessSpawner;
 use super::sse::UpstreamSseConnection;
 use super::{
-    Upstream, UpstreamConfig, UpstreamHttpConfig, UpstreamProcessConfig, UpstreamRequest, UpstreamResponse,
-    UpstreamSendError, UpstreamSessionLink, UpstreamTransport,
+    Permit, ServerProcess, Upstream, UpstreamConfig, UpstreamHttpConfig, UpstreamProcessConfig, UpstreamRequest,
+    UpstreamResponse, UpstreamSendError, UpstreamSessionLink, UpstreamTransport,
 };
 use crate::settings::GatewaySettings;
 

@@ -6,10 +6,11 @@ use gatelodge_policy::{AllowTerms, CallTarget, Decision, DefinitionStatus, Reaso
 use gatelodge_store::EnforcementMode;
 
 use crate::Gateway;
-use crate::http_server::responder::Responder;
 use crate::methods::tool_listing_refresh::{find_fresh_listing, listing_for_tool};
-use crate::pipeline::{CallRecorder, Refusal, RequestSubject};
-use crate::request_context::RequestContext;
+use crate::pipeline::CallRecorder;
+use crate::refusal::Refusal;
+use crate::request_context::{RequestContext, RequestSubject};
+use crate::responder::Responder;
 use crate::upstream::{ToolListing, UpstreamSendError};
 
 /// Returns the reason why the policy hides a tool, if that does not depend on the server's listing.

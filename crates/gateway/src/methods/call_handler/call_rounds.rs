@@ -11,15 +11,16 @@ use http::{HeaderMap, StatusCode};
 
 use super::AllowedCallResult;
 use crate::Gateway;
-use crate::http_server::responder::Responder;
 use crate::methods::{client_capability_check, client_input};
 use crate::pipeline::{
-    CallRecorder, CallReservation, ForwardContext, ForwardOutcome, ProgressRelay, RequestSubject, SuspendedCall,
-    SuspendedCallBinding, can_request_input, forward, parsed_response_for_client, relay_until_response,
-    response_status, rewrite_for_upstream,
+    CallRecorder, CallReservation, ForwardContext, ForwardOutcome, SuspendedCall, SuspendedCallBinding,
+    can_request_input, forward, parsed_response_for_client, relay_until_response, response_status,
+    rewrite_for_upstream,
 };
-use crate::request_context::{ProtocolTranslation, RequestContext};
+use crate::request_context::{ProtocolTranslation, RequestContext, RequestSubject};
+use crate::responder::Responder;
 use crate::runtime::deadline_timer::{DeadlineTimer, timeout};
+use crate::session::ProgressRelay;
 use crate::upstream::{Permit, UpstreamRequest, UpstreamResponse, UpstreamSendError};
 
 /// How many times an upstream may ask for client input before it responds.

@@ -6,9 +6,9 @@ use gatelodge_mcp::translate::to_json_string;
 use gatelodge_mcp::{ClientRequest, Method, RequestId, ServerNotification};
 
 use crate::Gateway;
-use crate::list_changed::{ListChangedSet, SUBSCRIPTION_ID_KEY};
 use crate::methods::server_message_filter::{AllowedResource, filter_standalone_notification};
 use crate::request_context::RequestContext;
+use crate::session::list_changed::{ListChangedSet, SUBSCRIPTION_ID_KEY};
 
 /// The members of a listen request that the gateway knows.
 const KNOWN_NOTIFICATION_KEYS: [&str; 5] =

@@ -14,13 +14,13 @@ use tokio::sync::mpsc;
 use super::notification_filter::NotificationFilter;
 use super::{SubscriptionListener, SubscriptionStreamEnd, resource_uris, wait_for_client_end};
 use crate::Gateway;
-use crate::http_server::responder::Responder;
-use crate::list_changed::{ListChangedSet, SUBSCRIPTION_ID_KEY};
 use crate::methods::resources_subscribe::send_subscription;
 use crate::methods::server_message_filter::AllowedResource;
 use crate::methods::standalone_stream::{REVALIDATION_INTERVAL, follow_upstream_stream};
 use crate::request_context::RequestContext;
+use crate::responder::Responder;
 use crate::session::Session;
+use crate::session::list_changed::{ListChangedSet, SUBSCRIPTION_ID_KEY};
 use crate::upstream::UpstreamSendError;
 
 /// Time limit for all subscribe requests of a listener.

@@ -16,10 +16,11 @@ use tracing::warn;
 
 use crate::Gateway;
 use crate::body::MessageBody;
-use crate::http_server::responder::Responder;
 use crate::methods::tool_listing_refresh::listing_for_tool;
-use crate::pipeline::{ProgressRelay, Refusal, RequestSubject};
-use crate::request_context::{ProtocolTranslation, RequestContext};
+use crate::refusal::Refusal;
+use crate::request_context::{ProtocolTranslation, RequestContext, RequestSubject};
+use crate::responder::Responder;
+use crate::session::ProgressRelay;
 use crate::upstream::UpstreamSessionLink;
 
 /// Minimum and maximum time for which ownership is stored. Between these limits, it is stored for as long as the server

@@ -9,11 +9,13 @@ use http::StatusCode;
 use super::task_ownership::{ensure_tool_listing, is_task_visible, is_unowned_and_observed, owned_tasks, task_id_hash};
 use super::{reject, reply_refusal};
 use crate::Gateway;
-use crate::http_server::responder::Responder;
 use crate::methods::list_requests::{ListFetchResult, ListRequest, UNKNOWN_CURSOR_MESSAGE, fetch_list};
 use crate::methods::policy_exempt_messages::reply_failure;
-use crate::pipeline::{CallRecorder, ProgressRelay, Refusal, response_for_client};
+use crate::pipeline::{CallRecorder, response_for_client};
+use crate::refusal::Refusal;
 use crate::request_context::RequestContext;
+use crate::responder::Responder;
+use crate::session::ProgressRelay;
 use crate::upstream::UpstreamSendError;
 
 /// Handles `tasks/list`.

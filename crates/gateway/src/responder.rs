@@ -1,6 +1,8 @@
 //! Sends the client the response to one request, or a stream that ends with the response. Finishing consumes the
 //! responder.
 
+mod resumable_stream;
+
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -13,12 +15,11 @@ use http::header::HeaderValue;
 use http::{Response, StatusCode};
 use tokio::sync::{Notify, mpsc, oneshot};
 
-use super::http_bodies::ReplyBody;
-use super::reply;
-use super::resumable_stream::{ResumableStream, bytes_with_guard};
+use self::resumable_stream::{ResumableStream, bytes_with_guard};
 use crate::body::MessageBody;
-use crate::pipeline::{Refusal, RequestSubject};
-use crate::request_context::RequestContext;
+use crate::refusal::Refusal;
+use crate::reply::{self, ReplyBody, http_response};
+use crate::request_context::{RequestContext, RequestSubject};
 use crate::runtime::InFlightGuard;
 use crate::runtime::deadline_timer::DeadlineTimer;
 use crate::session::{CancellableRequests, InFlightRequest, RequestRegistration, Session};
@@ -281,7 +282,7 @@ impl Responder {
     /// Finishes the handling of a notification or response with status 202.
     pub fn accept(self) {
         if let ResponseSink::Http(HttpResponseSink { response_sender: Some(head), .. }) = self.sink {
-            let _ = head.send(reply::empty_response(StatusCode::ACCEPTED));
+            let _ = head.send(http_response::empty_response(StatusCode::ACCEPTED));
         }
     }
 
@@ -297,7 +298,7 @@ impl Responder {
     pub fn hang_up(mut self) {
         self.unregister();
         if let ResponseSink::Http(HttpResponseSink { response_sender: Some(head), .. }) = self.sink {
-            let _ = head.send(reply::event_stream_response(mpsc::channel(1).1));
+            let _ = head.send(http_response::event_stream_response(mpsc::channel(1).1));
         }
     }
 
@@ -357,7 +358,7 @@ impl HttpResponseSink {
             Some(session) => ResponseEventSink::Resumable(ResumableStream::begin(session, events)),
             None => ResponseEventSink::Plain(events),
         };
-        let _ = head.send(self.with_session(reply::event_stream_response(receiver)));
+        let _ = head.send(self.with_session(http_response::event_stream_response(receiver)));
     }
 
     async fn finish(mut self, status: StatusCode, text: MessageBody, guard: Option<InFlightGuard>) {
@@ -366,7 +367,7 @@ impl HttpResponseSink {
         }
         match self.response_sender.take() {
             Some(head) => {
-                let mut response = self.with_session(reply::json_response(status, text));
+                let mut response = self.with_session(http_response::json_response(status, text));
                 response
                     .body_mut()
                     .hold_in_flight_guard(guard.filter(|_| !mutant!("gateway-answer-frees-slot-unread")));

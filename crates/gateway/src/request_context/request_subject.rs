@@ -8,7 +8,7 @@ use gatelodge_mcp::aggregate_names::{prefix_name, prefix_uri};
 use gatelodge_mcp::{ClientRequest, CompletionRequest, CompletionTarget, MessageError, Method};
 use gatelodge_policy::{Call, CallTarget, CalledTool, Category, ClientFacts, CompletionReference, DefinitionStatus};
 
-use crate::request_context::RequestContext;
+use super::RequestContext;
 use crate::upstream::ToolListing;
 
 /// Subject of a request.

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use gatelodge_mcp::Method;
 use gatelodge_mutants::mutant;
 
-use super::Refusal;
+use super::RequestContext;
 use crate::config_snapshot::ActiveGrant;
-use crate::request_context::RequestContext;
+use crate::refusal::Refusal;
 use crate::runtime::{InFlightGuard, InFlightLimit, InFlightSlot};
 
 impl InFlightGuard {

@@ -9,7 +9,7 @@ use tokio::sync::Semaphore;
 /// Maximum number of open sessions in a group.
 const MAX_SESSIONS_PER_GROUP: usize = 8;
 /// Error message for a call when all sessions of its group are in use.
-pub(super) const NO_EXCLUSIVE_SESSION_MESSAGE: &str = "the limit of 8 concurrent calls in which this server may ask you for input is reached; \
+pub(crate) const NO_EXCLUSIVE_SESSION_MESSAGE: &str = "the limit of 8 concurrent calls in which this server may ask you for input is reached; \
     respond to its requests, or try again when one of the calls has ended; the call was not sent";
 /// How long a call waits for an open session to become free before another one is opened: most calls are short, opening
 /// takes time, and a server may keep state between calls.
@@ -18,7 +18,7 @@ const REUSE_WAIT: Duration = Duration::from_secs(1);
 const EVICTION_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Slot for one session: contains the id of the open session. The lock is held while the session is being opened.
-pub(super) type PooledSessionSlot = Arc<tokio::sync::Mutex<Option<Box<str>>>>;
+pub(crate) type PooledSessionSlot = Arc<tokio::sync::Mutex<Option<Box<str>>>>;
 
 /// The session slots of a group.
 #[derive(Debug)]

@@ -5,8 +5,8 @@ use gatelodge_mcp::{ClientRequest, Method, ProtocolGeneration, Revision, code};
 use gatelodge_mutants::mutant;
 use http::StatusCode;
 
+use super::ClientProtocol;
 use crate::config_snapshot::ActiveGrant;
-use crate::request_context::ClientProtocol;
 use crate::session::Session;
 
 impl ActiveGrant {

@@ -1,4 +1,7 @@
-//! Replies to clients: HTTP responses, and refusals in the form that each kind of request needs.
+//! Replies to clients: refusals in the form that each kind of request needs.
+
+pub(crate) mod http_response;
+mod reply_body;
 
 use bytes::Bytes;
 use gatelodge_json::quote_into;
@@ -8,65 +11,14 @@ use gatelodge_mcp::{
     tool_error_result,
 };
 use gatelodge_store::CallId;
-use http::header::{ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue};
-use http::{Response, StatusCode};
-use tokio::sync::mpsc;
+use http::StatusCode;
 
-use super::http_bodies::ReplyBody;
-use super::responder::Responder;
 use crate::active_policy::ActivePolicy;
-use crate::body::MessageBody;
-use crate::pipeline::{Refusal, RequestSubject};
-use crate::request_context::RequestContext;
+use crate::refusal::Refusal;
+use crate::request_context::{RequestContext, RequestSubject};
 use crate::upstream::UpstreamSendError;
 
-const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
-const X_CONTENT_TYPE_OPTIONS: HeaderName = HeaderName::from_static("x-content-type-options");
-
-pub(crate) fn json_response(status: StatusCode, text: impl Into<MessageBody>) -> Response<ReplyBody> {
-    let mut response = Response::new(ReplyBody::from_message(text));
-    *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    response
-}
-
-pub(crate) fn event_stream_response(events: mpsc::Receiver<Bytes>) -> Response<ReplyBody> {
-    let mut response = Response::new(ReplyBody::EventStream(events));
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    headers.insert(X_ACCEL_BUFFERING, HeaderValue::from_static("no"));
-    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    response
-}
-
-pub(crate) fn empty_response(status: StatusCode) -> Response<ReplyBody> {
-    let mut response = Response::new(ReplyBody::empty());
-    *response.status_mut() = status;
-    response
-}
-
-/// Builds an error that concerns the HTTP request itself rather than a message in it.
-pub(crate) fn http_error_response(status: StatusCode, message: &str) -> Response<ReplyBody> {
-    json_response(status, error_response(None, code::INVALID_REQUEST, message, None))
-}
-
-/// Builds the reply to an HTTP method that the URL does not support.
-pub(crate) fn method_not_allowed_response(allow: &'static str, what: &str) -> Response<ReplyBody> {
-    let mut response = http_error_response(StatusCode::METHOD_NOT_ALLOWED, what);
-    response.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
-    response
-}
-
-/// Builds the reply to a request whose end is ambiguous. The connection is closed, so nothing after the request is
-/// read.
-pub(crate) fn ambiguous_length_response() -> Response<ReplyBody> {
-    let what = "the request has both a length and chunks, or was sent before the response to the previous request";
-    let mut response = http_error_response(StatusCode::BAD_REQUEST, what);
-    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-    response
-}
+pub(crate) use self::reply_body::ReplyBody;
 
 /// Builds the reply to a message that cannot be parsed.
 pub(crate) fn wire_error_reply(cause: &MessageError, generation: ProtocolGeneration) -> (StatusCode, String) {
@@ -82,17 +34,16 @@ pub(crate) fn internal_error_reply(id: &RequestId<'_>, call: CallId, refusal: &R
     error_response(Some(id), code::INTERNAL_ERROR, &refusal.client_text(call.as_str()), None).into()
 }
 
-/// Builds the reply to a refused request.
+/// Builds the reply to a refused request. `client_subject` is its subject under the name that the client uses.
 pub(crate) fn refusal_reply(
     ctx: &RequestContext,
     subject: &RequestSubject<'_>,
-    responder: &Responder,
+    client_subject: &RequestSubject<'_>,
     (id, call): (&RequestId<'_>, CallId),
     refusal: &Refusal,
 ) -> (StatusCode, String) {
     let generation = ctx.generation();
     let policy = ctx.server_access.policy.as_deref();
-    let known = responder.with_client_names(subject);
     let meta = || refusal_details(refusal, call, policy);
     let refused = |message: &str| error_response(Some(id), code::REFUSED_BY_POLICY, message, Some(&meta()));
     if let Refusal::Protocol(protocol_error) = refusal {
@@ -113,7 +64,7 @@ pub(crate) fn refusal_reply(
     }
     let text = match subject {
         RequestSubject::Tool { .. } | RequestSubject::Task { .. } if refusal.is_invisible() => {
-            not_found_reply(generation, &known, id)
+            not_found_reply(generation, client_subject, id)
         }
         RequestSubject::Tool { .. } => {
             let meta = format!("{{\"gatelodge/refusal\":{}}}", meta());
@@ -122,18 +73,18 @@ pub(crate) fn refusal_reply(
         RequestSubject::Resource { uri }
             if !is_listed_by_policy(policy, |policy| policy.policy.is_resource_visible(uri)) =>
         {
-            not_found_reply(generation, &known, id)
+            not_found_reply(generation, client_subject, id)
         }
         RequestSubject::Prompt { name, .. }
             if !is_listed_by_policy(policy, |policy| policy.policy.is_prompt_visible(name)) =>
         {
-            not_found_reply(generation, &known, id)
+            not_found_reply(generation, client_subject, id)
         }
-        RequestSubject::Completion { .. } if refusal.is_invisible() => not_found_reply(generation, &known, id),
+        RequestSubject::Completion { .. } if refusal.is_invisible() => not_found_reply(generation, client_subject, id),
         RequestSubject::Method { .. } if matches!(refusal, Refusal::Denied(_)) => {
             let status =
                 if generation == ProtocolGeneration::Stateless { StatusCode::NOT_FOUND } else { StatusCode::OK };
-            return (status, not_found_reply(generation, &known, id));
+            return (status, not_found_reply(generation, client_subject, id));
         }
         RequestSubject::Task { .. }
         | RequestSubject::Resource { .. }
