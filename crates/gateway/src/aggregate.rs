@@ -24,9 +24,9 @@ use gatelodge_store::ServerName;
 use crate::Gateway;
 use crate::active_policy::GrantServerAccess;
 use crate::config_snapshot::{ActiveGrant, ConfigSnapshot};
-use crate::methods::session_pool;
+use crate::pipeline::upstream_session::pooled_session;
 use crate::refusal::Refusal;
-use crate::request_context::{ClientProtocol, RequestContext};
+use crate::request_context::{ClientContext, ClientProtocol, RequestContext};
 use crate::stream_revalidation::StreamRevalidation;
 use crate::telemetry::RequestTrace;
 use crate::upstream::Upstream;
@@ -68,6 +68,15 @@ impl AggregateRequest {
         Self { grant, address, client_protocol: ClientProtocol::Stateful(None), trace: None, contexts }
     }
 
+    pub fn client(&self) -> ClientContext<'_> {
+        ClientContext {
+            grant: &self.grant,
+            address: &self.address,
+            protocol: &self.client_protocol,
+            trace: self.trace.as_deref(),
+        }
+    }
+
     /// Returns the context for a server, or `None` if the grant does not include it.
     fn find_context(&self, server: &str) -> Option<&RequestContext> {
         self.contexts.iter().find(|ctx| ctx.upstream.name().as_str() == server)
@@ -91,7 +100,7 @@ impl AggregateRequest {
                 .map(|part| server_ctx.with_session(part)),
             ClientProtocol::Stateful(None) => Err(Refusal::UnknownReference),
             ClientProtocol::Stateless(stateless) => {
-                let opened = session_pool::with_pooled_session(gw, server_ctx, request, stateless.clone()).await;
+                let opened = pooled_session::with_pooled_session(gw, server_ctx, request, stateless.clone()).await;
                 opened.map(|opened| RequestContext {
                     client_protocol: ClientProtocol::Stateless(opened),
                     ..server_ctx.clone()

@@ -4,11 +4,17 @@
 mod argument_redaction;
 mod call_log;
 mod call_recorder;
+pub(crate) mod client_capability_check;
+pub(crate) mod client_input;
 mod forward;
 mod reserve;
+pub(crate) mod resource_subscription;
 mod response_status;
+pub(crate) mod server_message_filter;
 mod suspended_calls;
+pub(crate) mod task_ownership;
 mod upstream_param_headers;
+pub(crate) mod upstream_session;
 mod upstream_stream_resumption;
 
 use self::upstream_stream_resumption::UpstreamStreamResumption;

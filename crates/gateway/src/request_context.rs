@@ -84,6 +84,15 @@ pub(crate) enum ProtocolTranslation {
     ToStateless,
 }
 
+/// The client of a request at `/mcp/<server>` or `/mcp`, as a call record describes it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ClientContext<'a> {
+    pub grant: &'a ActiveGrant,
+    pub address: &'a Arc<str>,
+    pub protocol: &'a ClientProtocol,
+    pub trace: Option<&'a RequestTrace>,
+}
+
 impl ClientProtocol {
     pub fn generation(&self) -> ProtocolGeneration {
         match self {
@@ -121,6 +130,15 @@ impl ClientProtocol {
 }
 
 impl RequestContext {
+    pub fn client(&self) -> ClientContext<'_> {
+        ClientContext {
+            grant: &self.grant,
+            address: &self.client_address,
+            protocol: &self.client_protocol,
+            trace: self.trace.as_deref(),
+        }
+    }
+
     /// Returns a copy that uses `session`.
     pub fn with_session(&self, session: Arc<Session>) -> Self {
         Self { client_protocol: ClientProtocol::Stateful(Some(session)), ..self.clone() }

@@ -8,9 +8,9 @@ use gatelodge_mutants::mutant;
 use gatelodge_store::{ServerName, TokenHash};
 
 use crate::Gateway;
-use crate::methods::initialize::reopen_if_stale;
-use crate::methods::protocol_probe::{DiscoverResult, request_discover};
 use crate::methods::standalone_stream::{MAX_RECONNECT_DELAY, MIN_RECONNECT_DELAY};
+use crate::pipeline::upstream_session::handshake::reopen_if_stale;
+use crate::pipeline::upstream_session::protocol_probe::{DiscoverResult, request_discover};
 use crate::request_context::{ClientProtocol, RequestContext};
 use crate::session::Session;
 use crate::session::list_changed::ListChangedSet;

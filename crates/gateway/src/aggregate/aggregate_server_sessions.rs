@@ -10,12 +10,13 @@ use tokio::task::JoinSet;
 
 use super::AggregateRequest;
 use crate::Gateway;
-use crate::methods::initialize::{
-    self, HandshakeResult, handshake_upstream, has_tasks, request_log_level, start_timeout,
+use crate::methods::{initialize, policy_exempt_messages};
+use crate::pipeline::upstream_session::handshake::{
+    HandshakeResult, handshake_upstream, has_tasks, request_log_level, start_timeout,
 };
-use crate::methods::protocol_probe::fetch_server_info;
-use crate::methods::{policy_exempt_messages, resources_subscribe};
-use crate::pipeline::CallRecorder;
+use crate::pipeline::upstream_session::protocol_probe::fetch_server_info;
+use crate::pipeline::upstream_session::session_slot;
+use crate::pipeline::{CallRecorder, resource_subscription};
 use crate::refusal::Refusal;
 use crate::request_context::RequestContext;
 use crate::session::{Session, SessionParams, has_logging_capability};
@@ -45,7 +46,7 @@ pub(super) async fn ensure_open(
         return Ok(part);
     }
     let opening = async {
-        let session_permit = initialize::reserve_session_slot(gw, ctx, session.handshake().len()).await?;
+        let session_permit = session_slot::reserve_session_slot(gw, ctx, session.handshake().len()).await?;
         Ok::<_, Refusal>((session_permit, perform_handshake(gw, session, ctx).await?))
     };
     let opened = tokio::time::timeout_at(until, opening).await;
@@ -58,7 +59,7 @@ pub(super) async fn ensure_open(
     if let Some(now) = session.server_sessions.log_level().filter(|now| Some(now) != level.as_ref()) {
         set_log_level(gw, &session_ctx, &part, &now).await;
     }
-    resources_subscribe::resubscribe(gw, &session_ctx);
+    resource_subscription::resubscribe(gw, &session_ctx);
     if gw.sessions.find(session.id(), grant, None).is_none() {
         // The client ended its session meanwhile.
         initialize::end_session(gw, &ctx.with_session(part)).await;
@@ -159,7 +160,7 @@ pub(super) async fn deliver_one_way(gw: &Gateway, aggregate: &AggregateRequest, 
             let id = notification.reference().ok().flatten();
             let parts = id.as_ref().map(|id| session.server_sessions.all_with_request(id)).unwrap_or_default();
             if parts.is_empty() && id.is_some_and(|id| session.cancel_request(&id)) {
-                let mut recorder = CallRecorder::for_aggregate(aggregate, gw.new_call_id(), gw.clock.now());
+                let mut recorder = CallRecorder::for_client(aggregate.client(), gw.new_call_id(), gw.clock.now());
                 recorder.set_method(notification.method().name());
                 return gw.write_row(recorder.outcome_row(CallOutcome::Ok, None)).await;
             }
@@ -225,7 +226,7 @@ fn response_deliveries(
 }
 
 async fn record_dropped(gw: &Gateway, aggregate: &AggregateRequest, message: &ClientMessage<'_>) {
-    let mut recorder = CallRecorder::for_aggregate(aggregate, gw.new_call_id(), gw.clock.now());
+    let mut recorder = CallRecorder::for_client(aggregate.client(), gw.new_call_id(), gw.clock.now());
     match message {
         ClientMessage::Notification(notification) => recorder.set_method(notification.method().name()),
         ClientMessage::Response(_) => recorder.set_method("response"),
@@ -245,7 +246,7 @@ pub(super) async fn end_session(gw: &Gateway, aggregate: &AggregateRequest) {
             initialize::end_session(gw, &ctx.with_session(part)).await;
         }
     }
-    let mut recorder = CallRecorder::for_aggregate(aggregate, gw.new_call_id(), gw.clock.now());
+    let mut recorder = CallRecorder::for_client(aggregate.client(), gw.new_call_id(), gw.clock.now());
     recorder.set_method("DELETE");
     gw.write_row(recorder.outcome_row(CallOutcome::Ok, None)).await;
 }

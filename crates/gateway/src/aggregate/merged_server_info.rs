@@ -12,9 +12,9 @@ use gatelodge_mcp::{ClientMessage, ClientRequest, ProtocolGeneration, Revision, 
 use super::fan_out::fan_out;
 use super::router::reply_locally;
 use super::{AggregateRequest, aggregate_server_sessions};
-use crate::methods::initialize::MAX_HANDSHAKE_BYTES;
-use crate::methods::protocol_probe::{DiscoverResult, request_discover};
 use crate::pipeline::CallRecorder;
+use crate::pipeline::upstream_session::protocol_probe::{DiscoverResult, request_discover};
+use crate::pipeline::upstream_session::session_slot::MAX_HANDSHAKE_BYTES;
 use crate::refusal::Refusal;
 use crate::request_context::RequestContext;
 use crate::responder::Responder;

@@ -55,7 +55,7 @@ pub(crate) async fn resume_stream(gw: &Arc<Gateway>, aggregate: AggregateRequest
 
 /// Replies that the missed events are not available.
 async fn reply_unknown_event(gw: &Gateway, aggregate: &AggregateRequest) -> Response<ReplyBody> {
-    let mut recorder = CallRecorder::for_aggregate(aggregate, gw.new_call_id(), gw.clock.now());
+    let mut recorder = CallRecorder::for_client(aggregate.client(), gw.new_call_id(), gw.clock.now());
     recorder.set_method("GET");
     gw.record_refusal(&mut recorder, &Refusal::UnknownReference).await;
     http_response::http_error_response(
@@ -87,7 +87,7 @@ pub(crate) async fn open_stream(
 
 /// Acquires one of the grant's stream slots, and records the request.
 async fn acquire_stream_slot(gw: &Gateway, aggregate: &AggregateRequest) -> Result<InFlightGuard, Refusal> {
-    let mut recorder = CallRecorder::for_aggregate(aggregate, gw.new_call_id(), gw.clock.now());
+    let mut recorder = CallRecorder::for_client(aggregate.client(), gw.new_call_id(), gw.clock.now());
     recorder.set_method("GET");
     let in_flight = InFlightGuard::for_stream(&aggregate.grant);
     match &in_flight {

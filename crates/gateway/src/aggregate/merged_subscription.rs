@@ -22,7 +22,7 @@ use crate::methods::subscriptions_listen::{
     CheckedResources, check_resource_count, check_resources, record_denied, resource_uris,
 };
 use crate::methods::task_requests;
-use crate::pipeline::CallRecorder;
+use crate::pipeline::{CallRecorder, task_ownership};
 use crate::refusal::Refusal;
 use crate::request_context::RequestContext;
 use crate::responder::{ClientSessionCell, Responder};
@@ -83,7 +83,7 @@ pub(super) async fn handle_aggregate_listen(
         };
         let client_ctx = RequestContext { client_protocol: aggregate.client_protocol.clone(), ..ctx.clone() };
         // Only ownership is checked here. The server itself may be slow, so its own check is part of its stream.
-        match task_requests::find_unknown_task(gw, &client_ctx, &own).await {
+        match task_ownership::find_unknown_task(gw, &client_ctx, &own).await {
             Ok(None) => {}
             Ok(Some(task)) => {
                 let task = prefix_name(ctx.upstream.name().as_str(), &task);
@@ -173,7 +173,7 @@ fn subscribed_uris(subscriptions: &[ServerSubscription]) -> Vec<(ServerName, Vec
 }
 
 async fn record_unknown_resource(gw: &Gateway, aggregate: &AggregateRequest, request: &ClientRequest<'_>, uri: &str) {
-    let mut recorder = CallRecorder::for_aggregate(aggregate, gw.new_call_id(), gw.clock.now());
+    let mut recorder = CallRecorder::for_client(aggregate.client(), gw.new_call_id(), gw.clock.now());
     recorder.set_request(request);
     recorder.set_target(uri);
     gw.record_refusal(&mut recorder, &Refusal::UnknownReference).await;
@@ -377,7 +377,7 @@ async fn listen_once(
                     let error = reply.error().and_then(|error| error.code.parse().ok());
                     ended = match error {
                         None | Some(code::INTERNAL_ERROR) => ServerStreamEnd::Temporary,
-                        Some(code::INVALID_PARAMS) if task_requests::has_task_ids(&request) => {
+                        Some(code::INVALID_PARAMS) if task_ownership::has_task_ids(&request) => {
                             ServerStreamEnd::TaskRejected(text.clone())
                         }
                         Some(_) => ServerStreamEnd::Permanent,

@@ -25,7 +25,7 @@ pub(crate) async fn route_request(
     request: &ClientRequest<'_>,
     responder: Responder,
 ) {
-    let mut recorder = CallRecorder::for_aggregate(aggregate, gw.new_call_id(), gw.clock.now());
+    let mut recorder = CallRecorder::for_client(aggregate.client(), gw.new_call_id(), gw.clock.now());
     recorder.set_request(request);
     if request.method().is_absent_in(aggregate.client_protocol.generation()) {
         return unknown_method_reply::reply_method_not_found(

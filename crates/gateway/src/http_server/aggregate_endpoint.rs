@@ -16,7 +16,7 @@ use super::mcp_endpoint::{
     DUPLICATE_LAST_EVENT_ID, GET_MUST_ACCEPT_EVENTS, InboundClientMessage, RequestEndpoint, SessionLookupScope,
     detect_client_protocol, require_session,
 };
-use super::request_body as http_bodies;
+use super::request_body;
 use super::request_task::run_request;
 use crate::Gateway;
 use crate::aggregate::{AggregateRequest, merged_stream, router};
@@ -54,7 +54,7 @@ async fn post(
         return reject_request(status, what.to_owned()).await;
     }
     let body =
-        match http_bodies::read_request_body(incoming, gw.settings.request_limits.max_bytes, gw.settings.body_timeout)
+        match request_body::read_request_body(incoming, gw.settings.request_limits.max_bytes, gw.settings.body_timeout)
             .await
         {
             Ok(body) => body,
@@ -112,7 +112,7 @@ pub(super) async fn handle_message(
         ClientMessage::Notification(notification)
             if notification.method().is_absent_in(aggregate.client_protocol.generation()) =>
         {
-            let recorder = CallRecorder::for_aggregate(&aggregate, gw.new_call_id(), gw.clock.now());
+            let recorder = CallRecorder::for_client(aggregate.client(), gw.new_call_id(), gw.clock.now());
             unknown_method_reply::reply_method_not_found(
                 gw,
                 aggregate.client_protocol.generation(),
@@ -190,14 +190,14 @@ async fn delete(gw: &Arc<Gateway>, mut aggregate: AggregateRequest, headers: &He
 
 /// Starts the record of an HTTP request that contains no message.
 fn recorder_for_http_method(gw: &Gateway, aggregate: &AggregateRequest, verb: &str) -> CallRecorder {
-    let mut recorder = CallRecorder::for_aggregate(aggregate, gw.new_call_id(), gw.clock.now());
+    let mut recorder = CallRecorder::for_client(aggregate.client(), gw.new_call_id(), gw.clock.now());
     recorder.set_method(verb);
     recorder
 }
 
 /// Records that a client asked for an unsupported revision.
 async fn record_probe(gw: &Gateway, aggregate: &AggregateRequest) {
-    let mut recorder = CallRecorder::for_aggregate(aggregate, gw.new_call_id(), gw.clock.now());
+    let mut recorder = CallRecorder::for_client(aggregate.client(), gw.new_call_id(), gw.clock.now());
     recorder.set_method(Method::Discover.name());
     gw.write_row(recorder.outcome_row(CallOutcome::Error, None)).await;
 }
@@ -205,6 +205,6 @@ async fn record_probe(gw: &Gateway, aggregate: &AggregateRequest) {
 /// Records a rejected message. The message itself is not stored, because it could contain anything.
 async fn record_rejection(gw: &Gateway, aggregate: &AggregateRequest, code: i64, message: &str) {
     gw.metrics.count_refusal("rejected");
-    let mut recorder = CallRecorder::for_aggregate(aggregate, gw.new_call_id(), gw.clock.now());
+    let mut recorder = CallRecorder::for_client(aggregate.client(), gw.new_call_id(), gw.clock.now());
     gw.write_row(recorder.rejection_row(code, message)).await;
 }

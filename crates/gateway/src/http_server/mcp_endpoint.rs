@@ -21,16 +21,17 @@ use hyper::body::Incoming;
 use super::bearer_token::bearer_token_hash;
 use super::listener::ClientConnectionContext;
 use super::request_task::run_request;
-use super::{aggregate_endpoint, request_body as http_bodies, sse_server};
+use super::{aggregate_endpoint, request_body, sse_server};
 use crate::Gateway;
 use crate::aggregate::AggregateRequest;
 use crate::body::ReceivedBody;
 use crate::config_snapshot::ActiveGrant;
 use crate::methods::{
-    call_handler, initialize, list_requests, missing_upstream_methods, policy_exempt_messages, session_pool,
-    standalone_stream, subscriptions_listen, task_requests, unknown_method_reply,
+    call_handler, initialize, list_requests, missing_upstream_methods, policy_exempt_messages, standalone_stream,
+    subscriptions_listen, task_requests, unknown_method_reply,
 };
 use crate::pipeline::CallRecorder;
+use crate::pipeline::upstream_session::{handshake, pooled_session};
 use crate::refusal::Refusal;
 use crate::reply::{self, ReplyBody, http_response};
 use crate::request_context::{ClientProtocol, RequestContext, StatelessClient, parse_subject};
@@ -130,7 +131,7 @@ async fn post(gw: &Arc<Gateway>, ctx: RequestContext, headers: HeaderMap, incomi
         return reject_request(status, what.to_owned()).await;
     }
     let body =
-        match http_bodies::read_request_body(incoming, gw.settings.request_limits.max_bytes, gw.settings.body_timeout)
+        match request_body::read_request_body(incoming, gw.settings.request_limits.max_bytes, gw.settings.body_timeout)
             .await
         {
             Ok(body) => body,
@@ -236,7 +237,7 @@ pub(crate) async fn handle_request(
 ) {
     if let ClientProtocol::Stateless(client) = &ctx.client_protocol {
         let cancel_signal = responder.cancel_signal();
-        let opening = Box::pin(session_pool::with_pooled_session(gw, &ctx, request, client.clone()));
+        let opening = Box::pin(pooled_session::with_pooled_session(gw, &ctx, request, client.clone()));
         let opened = tokio::select! {
             biased;
             () = wait_for_cancel(cancel_signal.as_deref()) => Err(Refusal::Upstream(UpstreamSendError::ClientGone)),
@@ -334,7 +335,7 @@ pub(crate) async fn dispatch(
     else {
         return;
     };
-    initialize::reopen_if_closed(gw, ctx).await;
+    handshake::reopen_if_closed(gw, ctx).await;
     match request.method() {
         Method::Initialize => Box::pin(initialize::handle_initialize(gw, ctx, request, recorder, responder)).await,
         method if is_list_method(method) => {

@@ -16,7 +16,7 @@ use http::{Response, StatusCode, Uri};
 use hyper::body::Incoming;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
-use super::request_body as http_bodies;
+use super::request_body;
 use crate::Gateway;
 use crate::methods::standalone_stream;
 use crate::reply::{ReplyBody, http_response};
@@ -203,7 +203,7 @@ pub(crate) async fn handle_post(
         );
     };
     let text =
-        match http_bodies::read_request_body(incoming, gw.settings.request_limits.max_bytes, gw.settings.body_timeout)
+        match request_body::read_request_body(incoming, gw.settings.request_limits.max_bytes, gw.settings.body_timeout)
             .await
         {
             Ok(text) => text.into_bytes(),

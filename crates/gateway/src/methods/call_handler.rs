@@ -15,11 +15,12 @@ use http::StatusCode;
 
 use self::authorize::{as_unsent_refusal, authorize, early_denial, hidden_reason, load_tool_listing};
 use self::call_rounds::CallRounds;
-use super::{initialize, missing_upstream_methods, resources_subscribe, session_pool, task_requests};
+use super::{missing_upstream_methods, resources_subscribe};
 use crate::body::MessageBody;
+use crate::pipeline::upstream_session::{handshake, pooled_session};
 use crate::pipeline::{
     CallRecorder, CallReservation, ForwardContext, SuspendedCall, SuspendedCallBinding, abandoned_outcome, reserve,
-    upstream_param_headers, wait_or_cancel,
+    task_ownership, upstream_param_headers, wait_or_cancel,
 };
 use crate::refusal::Refusal;
 use crate::request_context::{ProtocolTranslation, RequestContext, RequestSubject};
@@ -163,7 +164,7 @@ async fn run_pipeline(
     responder.acquire_in_flight(ctx, request.method())?;
     missing_upstream_methods::check_translatable(ctx, request)?;
     let exclusive_ctx = match suspended_ctx {
-        None if request_state(ctx, request).is_none() && session_pool::needs_exclusive_session(ctx, request) => {
+        None if request_state(ctx, request).is_none() && pooled_session::needs_exclusive_session(ctx, request) => {
             // Denied calls must not evict a session or start a process. The policy is evaluated again below, with the
             // listing of the exclusive session; only that evaluation takes charges.
             if let Some(reason) = early_denial(ctx, subject, recorder) {
@@ -174,7 +175,7 @@ async fn run_pipeline(
         back => back,
     };
     let ctx = exclusive_ctx.as_ref().unwrap_or(ctx);
-    initialize::reopen_if_closed(gw, ctx).await;
+    handshake::reopen_if_closed(gw, ctx).await;
     let _held = ctx.upstream_session().map(|session| session.mark_in_use());
     let listing = load_tool_listing(gw, ctx, subject, recorder, responder).await?;
     let (fingerprint, category) = subject.definition(listing.as_deref());
@@ -309,7 +310,7 @@ async fn with_exclusive_session(
     match wait_or_cancel(
         &forward_ctx,
         responder,
-        std::pin::pin!(session_pool::acquire_exclusive_session(gw, ctx, request)),
+        std::pin::pin!(pooled_session::acquire_exclusive_session(gw, ctx, request)),
     )
     .await
     {
@@ -363,7 +364,7 @@ async fn record_side_effects(
     if let RequestSubject::Tool { name, .. } = rounds.subject {
         let call = recorder.call_id();
         let progress = rounds.progress.clone().map(|progress| (call.as_str(), progress));
-        task_requests::record_task_owner(gw, ctx, name, text, progress).await;
+        task_ownership::record_task_owner(gw, ctx, name, text, progress).await;
     }
     if *outcome == CallOutcome::Ok {
         resources_subscribe::store_subscription(gw, ctx, request, rounds.subject).await;
@@ -395,7 +396,9 @@ fn recheck_suspended(
     recorder: &mut CallRecorder,
 ) -> Result<Option<Box<SuspendedCall>>, Refusal> {
     let resumed = take_suspended(gw, ctx, request, subject)?;
-    if let Err(refusal) = super::client_input::authorize_responses(gw, ctx, request, resumed.as_deref(), recorder) {
+    if let Err(refusal) =
+        crate::pipeline::client_input::authorize_responses(gw, ctx, request, resumed.as_deref(), recorder)
+    {
         resumed.into_iter().for_each(|suspended| gw.cancel_suspended_call(*suspended));
         return Err(refusal);
     }

@@ -9,9 +9,9 @@ use gatelodge_mcp::{
 use gatelodge_store::CallOutcome;
 use http::StatusCode;
 
-use super::client_input::is_input_method;
-use super::initialize::reopen_if_stale;
-use super::server_message_filter::{check_response_allowed, decline_permit, send_one_way};
+use crate::pipeline::client_input::is_input_method;
+use crate::pipeline::server_message_filter::{check_response_allowed, decline_permit, send_one_way};
+use crate::pipeline::upstream_session::handshake::reopen_if_stale;
 use crate::pipeline::{
     CallRecorder, ForwardContext, ForwardOutcome, forward, response_for_client, response_status, rewrite_for_upstream,
 };

@@ -11,13 +11,12 @@ use gatelodge_store::CallOutcome;
 use http::{HeaderValue, Response, StatusCode};
 use tokio::sync::{Notify, mpsc};
 
-use super::initialize::{reopen_if_stale, reopen_session};
-use super::resources_subscribe;
-use super::server_message_filter::{filter_standalone_notification, relay_server_request};
-use super::session_recovery::{can_mean_lost_session, is_session_lost};
 use super::subscriptions_listen::notification_filter::NotificationFilter;
 use crate::Gateway;
-use crate::pipeline::CallRecorder;
+use crate::pipeline::server_message_filter::{filter_standalone_notification, relay_server_request};
+use crate::pipeline::upstream_session::handshake::{reopen_if_stale, reopen_session};
+use crate::pipeline::upstream_session::session_recovery::{can_mean_lost_session, is_session_lost};
+use crate::pipeline::{CallRecorder, resource_subscription};
 use crate::refusal::Refusal;
 use crate::reply::{ReplyBody, http_response};
 use crate::request_context::RequestContext;
@@ -219,7 +218,7 @@ pub(crate) async fn follow_upstream_stream(
         reopen_if_stale(gw, ctx).await;
         // A concurrent reopening restores the subscriptions itself.
         if ctx.session().is_some_and(|session| session.reopen_lock.try_lock().is_ok()) {
-            resources_subscribe::resubscribe(gw, ctx);
+            resource_subscription::resubscribe(gw, ctx);
         }
         let (attempt, started_at) = (handshake_attempts(ctx), Instant::now());
         let last = ctx.upstream_session().and_then(|session| session.last_event_id());
@@ -358,7 +357,7 @@ async fn stream_permit(gw: &Gateway, ctx: &RequestContext, last: Option<HeaderVa
     };
     let mut uris = Vec::new();
     for uri in session.subscriptions.uris_for_stream() {
-        if let Some(allowed) = resources_subscribe::authorize_subscription(gw, ctx, session, &uri).await {
+        if let Some(allowed) = resource_subscription::authorize_subscription(gw, ctx, session, &uri).await {
             uris.push(to_json_string(allowed.uri()));
         } else if mutant!("denied-resource-still-subscribed") {
             uris.push(to_json_string(&uri));

@@ -19,9 +19,9 @@ use http::StatusCode;
 
 use self::notification_filter::NotificationFilter;
 use super::policy_exempt_messages::reply_failure;
-use super::server_message_filter::{AllowedResource, authorize_resource};
 use super::standalone_stream::REVALIDATION_INTERVAL;
 use super::task_requests::{self, find_hidden_task};
+use crate::pipeline::server_message_filter::{AllowedResource, authorize_resource};
 use crate::pipeline::{CallRecorder, response_for_client, response_status};
 use crate::refusal::Refusal;
 use crate::request_context::{ProtocolTranslation, RequestContext, RequestSubject};

@@ -260,7 +260,9 @@ fn tools_list_request(ctx: &RequestContext, id: &RequestId<'_>, cursor: Option<&
     let cursor = cursor.map(|cursor| format!("\"cursor\":{cursor}"));
     let meta = match ctx.generation() {
         ProtocolGeneration::Stateful => None,
-        ProtocolGeneration::Stateless => Some(format!("\"_meta\":{}", super::protocol_probe::GATEWAY_META)),
+        ProtocolGeneration::Stateless => {
+            Some(format!("\"_meta\":{}", crate::pipeline::upstream_session::protocol_probe::GATEWAY_META))
+        }
     };
     let params: Vec<String> = cursor.into_iter().chain(meta).collect();
     format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/list","params":{{{}}}}}"#, params.join(","))

@@ -10,11 +10,9 @@ use gatelodge_policy::Category;
 use gatelodge_store::{CallId, CallOutcome, CallRecord, CallTimings, RecordKind};
 use jiff::Timestamp;
 
-use crate::aggregate::AggregateRequest;
 use crate::body::arguments_digest::arguments_digest;
-use crate::config_snapshot::ActiveGrant;
 use crate::refusal::Refusal;
-use crate::request_context::{ClientProtocol, RequestContext};
+use crate::request_context::{ClientContext, RequestContext};
 use crate::telemetry::{CapturedReply, ClientRequestSpan};
 use crate::upstream::UpstreamSendError;
 
@@ -48,37 +46,26 @@ impl CallRecorder {
 
     /// Starts a record that contains the client and the server but no request.
     pub fn for_request(ctx: &RequestContext, call: CallId, at: Timestamp) -> Self {
-        let mut recorder = Self::for_client(&ctx.grant, &ctx.client_address, &ctx.client_protocol, call, at);
+        let mut recorder = Self::for_client(ctx.client(), call, at);
         recorder.record.server = Some(ctx.upstream.name().clone());
         if let Some(policy) = &ctx.server_access.policy {
             recorder.record.policy = Some(policy.name.clone());
             recorder.record.policy_version = Some(policy.version);
         }
-        let trace = ctx.trace.as_ref().filter(|_| !mutant!("call-record-without-trace"));
-        recorder.record.trace = trace.map(|trace| trace.context.trace_id().into());
         recorder
     }
 
-    /// Starts a record for a request on the aggregate endpoint that is not about a single server.
-    pub fn for_aggregate(aggregate: &AggregateRequest, call: CallId, at: Timestamp) -> Self {
-        let mut recorder = Self::for_client(&aggregate.grant, &aggregate.address, &aggregate.client_protocol, call, at);
-        recorder.record.trace = aggregate.trace.as_ref().map(|trace| trace.context.trace_id().into());
-        recorder
-    }
-
-    fn for_client(
-        grant: &ActiveGrant,
-        address: &Arc<str>,
-        client_protocol: &ClientProtocol,
-        call: CallId,
-        at: Timestamp,
-    ) -> Self {
+    /// Starts a record for a request that is not about a single server.
+    pub fn for_client(client: ClientContext<'_>, call: CallId, at: Timestamp) -> Self {
+        let ClientContext { grant, address, protocol, trace } = client;
         let mut record = Box::new(CallRecord::new(RecordKind::PolicyExempt, call, at));
         record.grant = Some(grant.config.id.clone());
         record.label = Some(Arc::clone(&grant.config.label));
-        record.revision = client_protocol.revision().map(|revision| revision.as_str().into());
-        record.client = client_protocol.client_display_name();
+        record.revision = protocol.revision().map(|revision| revision.as_str().into());
+        record.client = protocol.client_display_name();
         record.address = Some(Arc::clone(address));
+        let trace = trace.filter(|_| !mutant!("call-record-without-trace"));
+        record.trace = trace.map(|trace| trace.context.trace_id().into());
         Self { record, started: Instant::now(), timings: CallTimings::default(), has_intent: false, span: None }
     }
 

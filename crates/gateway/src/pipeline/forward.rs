@@ -15,13 +15,15 @@ use gatelodge_store::{CallId, CallOutcome};
 use http::StatusCode;
 use memchr::memmem;
 
-use super::UpstreamStreamResumption;
+use super::upstream_session::handshake;
+use super::upstream_session::protocol_probe::{reprobe, reprobe_if_stateless};
+use super::upstream_session::session_recovery::{
+    SessionEpoch, can_mean_lost_session, has_expirable_session, recover_session,
+};
+use super::{UpstreamStreamResumption, client_input, server_message_filter};
 use crate::Gateway;
 use crate::body::tool_result::{IS_ERROR_FINDER, is_tool_error};
 use crate::body::{MessageBody, ReceivedBody};
-use crate::methods::protocol_probe::{reprobe, reprobe_if_stateless};
-use crate::methods::session_recovery::{SessionEpoch, can_mean_lost_session, has_expirable_session, recover_session};
-use crate::methods::{client_input, initialize, server_message_filter};
 use crate::request_context::{ClientProtocol, ProtocolTranslation, RequestContext};
 use crate::responder::Responder;
 use crate::runtime::deadline_timer::{DeadlineTimer, sleep};
@@ -158,7 +160,7 @@ async fn send_and_relay(
     };
     match status {
         StatusCode::NOT_FOUND if at.is_some() && has_expirable_session(ctx) => {
-            Box::pin(initialize::reopen_session(gw, ctx, at.map(|at| at.handshake_attempts))).await;
+            Box::pin(handshake::reopen_session(gw, ctx, at.map(|at| at.handshake_attempts))).await;
             Box::pin(reprobe_if_stateless(gw, ctx)).await;
             return Err(UpstreamSendError::SessionExpired);
         }

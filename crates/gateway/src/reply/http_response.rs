@@ -6,7 +6,7 @@ use http::header::{ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderName, H
 use http::{Response, StatusCode};
 use tokio::sync::mpsc;
 
-use super::reply_body::ReplyBody;
+use super::ReplyBody;
 use crate::body::MessageBody;
 
 const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");

@@ -11,11 +11,10 @@ use http::{HeaderMap, StatusCode};
 
 use super::AllowedCallResult;
 use crate::Gateway;
-use crate::methods::{client_capability_check, client_input};
 use crate::pipeline::{
     CallRecorder, CallReservation, ForwardContext, ForwardOutcome, SuspendedCall, SuspendedCallBinding,
-    can_request_input, forward, parsed_response_for_client, relay_until_response, response_status,
-    rewrite_for_upstream,
+    can_request_input, client_capability_check, client_input, forward, parsed_response_for_client,
+    relay_until_response, response_status, rewrite_for_upstream,
 };
 use crate::request_context::{ProtocolTranslation, RequestContext, RequestSubject};
 use crate::responder::Responder;

@@ -6,7 +6,7 @@ use gatelodge_mcp::translate::to_json_string;
 use gatelodge_mcp::{ClientRequest, Method, RequestId, ServerNotification};
 
 use crate::Gateway;
-use crate::methods::server_message_filter::{AllowedResource, filter_standalone_notification};
+use crate::pipeline::server_message_filter::{AllowedResource, filter_standalone_notification};
 use crate::request_context::RequestContext;
 use crate::session::list_changed::{ListChangedSet, SUBSCRIPTION_ID_KEY};
 

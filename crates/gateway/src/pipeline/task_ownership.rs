@@ -16,10 +16,8 @@ use tracing::warn;
 
 use crate::Gateway;
 use crate::body::MessageBody;
-use crate::methods::tool_listing_refresh::listing_for_tool;
 use crate::refusal::Refusal;
 use crate::request_context::{ProtocolTranslation, RequestContext, RequestSubject};
-use crate::responder::Responder;
 use crate::session::ProgressRelay;
 use crate::upstream::UpstreamSessionLink;
 
@@ -31,16 +29,9 @@ const MAX_OWNERSHIP_TTL: Duration = Duration::from_secs(30 * 24 * 3_600);
 /// Maximum size of a response that creates a task; real ones have a few hundred bytes.
 const MAX_TASK_RESPONSE_BYTES: usize = 1 << 20;
 
-/// Fetches the tool listing if it is not known. A server that does not list its tools counts as having none.
-pub(super) async fn ensure_tool_listing(gw: &Gateway, ctx: &RequestContext, tool: &str, responder: &mut Responder) {
-    if ctx.server_access.mode == EnforcementMode::Enforce {
-        let _ = listing_for_tool(gw, ctx, tool, responder).await;
-    }
-}
-
 /// Returns whether the policy allows access to a task that a tool created. If the tool's definition is unknown, for
 /// example after a change, access is denied.
-pub(super) fn is_task_visible(gw: &Gateway, ctx: &RequestContext, tool: &str) -> bool {
+pub(crate) fn is_task_visible(gw: &Gateway, ctx: &RequestContext, tool: &str) -> bool {
     if ctx.server_access.mode == EnforcementMode::Observe {
         return true;
     }
@@ -55,7 +46,7 @@ pub(super) fn is_task_visible(gw: &Gateway, ctx: &RequestContext, tool: &str) ->
 
 /// Returns the key of a task. A session with its own process or connection has its own tasks, whose ids may clash with
 /// those of other sessions.
-pub(super) fn task_id_hash(ctx: &RequestContext, id: &str) -> IdDigest {
+pub(crate) fn task_id_hash(ctx: &RequestContext, id: &str) -> IdDigest {
     let scope = match ctx.session() {
         Some(session)
             if matches!(session.upstream_link(), UpstreamSessionLink::Process(_) | UpstreamSessionLink::Sse(_)) =>
@@ -125,7 +116,7 @@ pub(crate) async fn is_notification_visible(gw: &Gateway, ctx: &RequestContext, 
 ///
 /// # Errors
 /// The store fails.
-pub(super) async fn is_unowned_and_observed(gw: &Gateway, ctx: &RequestContext, id: &str) -> Result<bool, StoreError> {
+pub(crate) async fn is_unowned_and_observed(gw: &Gateway, ctx: &RequestContext, id: &str) -> Result<bool, StoreError> {
     Ok(ctx.server_access.mode == EnforcementMode::Observe && gw.find_task_row(ctx, id).await?.is_none())
 }
 
@@ -150,34 +141,8 @@ pub(crate) fn has_task_ids(request: &ClientRequest<'_>) -> bool {
     task_ids(request).is_some_and(|named| named.elements().next().is_some())
 }
 
-fn task_ids<'r>(request: &'r ClientRequest<'_>) -> Option<JsonValue<'r>> {
+pub(crate) fn task_ids<'r>(request: &'r ClientRequest<'_>) -> Option<JsonValue<'r>> {
     request.params()?.get("notifications")?.get("taskIds")
-}
-
-/// Returns the first task in a listen request that the grant must not see.
-///
-/// # Errors
-/// The store fails.
-pub(crate) async fn find_hidden_task(
-    gw: &Gateway,
-    ctx: &RequestContext,
-    request: &ClientRequest<'_>,
-    responder: &mut Responder,
-) -> Result<Option<String>, StoreError> {
-    for value in task_ids(request).iter().flat_map(|named| named.elements()) {
-        let id = value.as_str().unwrap_or(value.raw().into());
-        let is_visible = match gw.owned_task_tool(ctx, &id).await? {
-            Some(tool) => {
-                ensure_tool_listing(gw, ctx, &tool, responder).await;
-                is_task_visible(gw, ctx, &tool)
-            }
-            None => is_unowned_and_observed(gw, ctx, &id).await?,
-        };
-        if !is_visible {
-            return Ok(Some(id.into_owned()));
-        }
-    }
-    Ok(None)
 }
 
 /// Returns the first task in a listen request that does not belong to the grant.
@@ -198,7 +163,7 @@ pub(crate) async fn find_unknown_task(
 }
 
 /// Returns the tools that created the grant's tasks on the server, by task key.
-pub(super) async fn owned_tasks(gw: &Gateway, ctx: &RequestContext) -> Result<HashMap<IdDigest, String>, StoreError> {
+pub(crate) async fn owned_tasks(gw: &Gateway, ctx: &RequestContext) -> Result<HashMap<IdDigest, String>, StoreError> {
     let now = gw.clock.now();
     let rows = gw.task_owners.list_for_grant(&ctx.grant.config.id, ctx.upstream.name()).await?;
     Ok(rows.into_iter().filter(|task| task.expires_at > now).map(|task| (task.id, task.tool)).collect())
@@ -206,7 +171,7 @@ pub(super) async fn owned_tasks(gw: &Gateway, ctx: &RequestContext) -> Result<Ha
 
 impl Gateway {
     /// Returns the tool that created a task, if the task belongs to the grant.
-    pub(super) async fn owned_task_tool(&self, ctx: &RequestContext, id: &str) -> Result<Option<String>, StoreError> {
+    pub(crate) async fn owned_task_tool(&self, ctx: &RequestContext, id: &str) -> Result<Option<String>, StoreError> {
         let own = self
             .find_task_row(ctx, id)
             .await?

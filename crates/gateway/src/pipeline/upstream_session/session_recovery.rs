@@ -6,7 +6,7 @@ use std::time::Duration;
 use gatelodge_mcp::{Method, ServerMessage, code, read_server_message};
 use http::StatusCode;
 
-use super::initialize::reopen_session;
+use super::handshake::reopen_session;
 use crate::Gateway;
 use crate::pipeline::await_own_response;
 use crate::request_context::RequestContext;

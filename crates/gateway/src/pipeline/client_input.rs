@@ -20,12 +20,12 @@ use super::client_capability_check::{
     INPUT_FINDER, MISSING_CAPABILITY_ACTION, missing_capability, missing_capability_refusal,
 };
 use super::server_message_filter::{check_response_allowed, is_server_request_allowed, send_one_way};
-use crate::Gateway;
-use crate::body::ReceivedBody;
-use crate::pipeline::{
+use super::{
     CallRecorder, ClientInputRequest, ForwardContext, MAX_SERVER_REQUESTS_PER_ROUND, SuspendedCall,
     SuspendedCallBinding, result_text, rewrite_for_upstream, wait_or_cancel,
 };
+use crate::Gateway;
+use crate::body::ReceivedBody;
 use crate::refusal::Refusal;
 use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::responder::Responder;
@@ -135,7 +135,7 @@ pub(crate) fn authorize_responses(
 const INPUT_METHODS: [(&str, &str); 3] =
     [("elicitation/create", "action"), ("roots/list", "roots"), ("sampling/createMessage", "role")];
 
-pub(super) fn is_input_method(method: &str) -> bool {
+pub(crate) fn is_input_method(method: &str) -> bool {
     INPUT_METHODS.iter().any(|(known, _)| *known == method)
 }
 
@@ -170,7 +170,7 @@ pub(crate) async fn are_all_server_requests_allowed(
 }
 
 /// Returns whether the client supports, and the policy allows, all input requests in a result or a task.
-pub(super) async fn are_input_requests_allowed(gw: &Gateway, ctx: &RequestContext, json: &[u8]) -> bool {
+pub(crate) async fn are_input_requests_allowed(gw: &Gateway, ctx: &RequestContext, json: &[u8]) -> bool {
     let Ok(document) = read(json, &gw.settings.reply_limits) else { return false };
     let Some(wanted) = document.root().get("inputRequests") else { return true };
     let missing = missing_capability(ctx, document.root());

@@ -16,10 +16,10 @@ use gatelodge_store::CallOutcome;
 use http::StatusCode;
 use memchr::memmem::Finder;
 
-use super::protocol_probe::GATEWAY_META_WITH_TASKS;
+use super::upstream_session::protocol_probe::GATEWAY_META_WITH_TASKS;
+use super::{CallRecorder, await_own_response, reserve};
 use crate::Gateway;
 use crate::body::ReceivedBody;
-use crate::pipeline::{CallRecorder, await_own_response, reserve};
 use crate::refusal::Refusal;
 use crate::request_context::{ClientProtocol, ProtocolTranslation, RequestContext};
 use crate::session::Session;
@@ -40,7 +40,7 @@ impl RequestContext {
 ///
 /// # Errors
 /// The client has not declared the capability.
-pub(super) fn check_server_request_declared(
+pub(crate) fn check_server_request_declared(
     ctx: &RequestContext,
     server_request: &ServerRequest<'_>,
 ) -> Result<(), Refusal> {
@@ -52,7 +52,7 @@ pub(super) fn check_server_request_declared(
 }
 
 /// Builds the refusal for a server request that needs a capability the client has not declared.
-pub(super) fn missing_capability_refusal(required: &str) -> Refusal {
+pub(crate) fn missing_capability_refusal(required: &str) -> Refusal {
     let what = format!("the client has not declared the capability for this request: {required}");
     Refusal::Protocol(ProtocolError::new(StatusCode::OK, code::METHOD_NOT_FOUND, &what))
 }
@@ -62,7 +62,7 @@ pub(super) fn missing_capability_refusal(required: &str) -> Refusal {
 ///
 /// # Errors
 /// The response contains such a task or input request.
-pub(super) fn check_response(
+pub(crate) fn check_response(
     gw: &Gateway,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
@@ -135,10 +135,10 @@ fn find_task_in_reply(
 }
 
 /// Says what the server did wrong, in the error message about an undeclared capability.
-pub(super) const MISSING_CAPABILITY_ACTION: &str = "asked the client for input that it has not declared";
+pub(crate) const MISSING_CAPABILITY_ACTION: &str = "asked the client for input that it has not declared";
 
 /// Returns a capability that the input requests in a result or task require but the client lacks.
-pub(super) fn missing_capability(ctx: &RequestContext, json: JsonValue<'_>) -> Option<&'static str> {
+pub(crate) fn missing_capability(ctx: &RequestContext, json: JsonValue<'_>) -> Option<&'static str> {
     let input_requests = json.get("inputRequests");
     input_requests.iter().flat_map(|input_requests| input_requests.members()).find_map(|(_, input_request)| {
         let method = input_request.get("method").and_then(|method| method.as_str()).unwrap_or_default();
@@ -150,10 +150,10 @@ pub(super) fn missing_capability(ctx: &RequestContext, json: JsonValue<'_>) -> O
 static TASK_OR_INPUT_FINDER: LazyLock<JsonWordFinder> =
     LazyLock::new(|| JsonWordFinder::new(&["taskId", "input_required"]));
 /// Finds `input_required`. A response that does not contain it asks for no input.
-pub(super) static INPUT_FINDER: LazyLock<JsonWordFinder> = LazyLock::new(|| JsonWordFinder::new(&["input_required"]));
+pub(crate) static INPUT_FINDER: LazyLock<JsonWordFinder> = LazyLock::new(|| JsonWordFinder::new(&["input_required"]));
 
 /// Searches JSON messages for words, which may be written with escapes.
-pub(super) struct JsonWordFinder {
+pub(crate) struct JsonWordFinder {
     words: Vec<Finder<'static>>,
     /// Start of an escaped ASCII character.
     escape: Finder<'static>,

@@ -9,8 +9,9 @@ use gatelodge_mcp::translate::shared_capabilities;
 use gatelodge_mcp::{ClientCapabilities, ClientRequest, Revision};
 use sha2::{Digest, Sha256};
 
-use super::initialize::{HandshakeResult, handshake_timeout, handshake_upstream, reserve_session_slot, start_timeout};
+use super::handshake::{HandshakeResult, handshake_timeout, handshake_upstream, start_timeout};
 use super::protocol_probe::probe_is_stateless;
+use super::session_slot::reserve_session_slot;
 use crate::Gateway;
 use crate::pipeline::can_request_input;
 use crate::refusal::Refusal;

@@ -10,9 +10,8 @@ use gatelodge_policy::{Decision, Reason, ReasonCode, decide};
 use gatelodge_store::{CallOutcome, EnforcementMode};
 
 use super::client_input::are_input_requests_allowed;
-use super::{client_capability_check, task_requests};
+use super::{CallRecorder, ForwardContext, TOO_MANY_SUSPENDED_CALLS_MESSAGE, client_capability_check, task_ownership};
 use crate::Gateway;
-use crate::pipeline::{CallRecorder, ForwardContext, TOO_MANY_SUSPENDED_CALLS_MESSAGE};
 use crate::refusal::Refusal;
 use crate::request_context::{ClientProtocol, ProtocolTranslation, RequestContext, RequestSubject};
 use crate::session::ClientResponseDestination;
@@ -107,7 +106,7 @@ async fn authorize_notification(
         Method::TaskStatus | Method::TaskChanged => {
             let params = notification.params()?;
             // A task that waits for client input contains the input requests.
-            let may_pass = task_requests::is_notification_visible(gw, ctx, params).await
+            let may_pass = task_ownership::is_notification_visible(gw, ctx, params).await
                 && are_input_requests_allowed(gw, ctx, params.as_bytes()).await;
             may_pass.then(|| notification.text().to_owned())
         }
@@ -206,7 +205,7 @@ async fn respond_to_ping(gw: &Gateway, ctx: &RequestContext, server_request: &Se
     is_own_ping
 }
 
-pub(super) async fn is_server_request_allowed(gw: &Gateway, ctx: &RequestContext, name: &str) -> bool {
+pub(crate) async fn is_server_request_allowed(gw: &Gateway, ctx: &RequestContext, name: &str) -> bool {
     let mut recorder = CallRecorder::for_request(ctx, gw.new_call_id(), gw.clock.now());
     recorder.set_method(name);
     match authorize_server_request(gw, ctx, name, &mut recorder) {
@@ -222,7 +221,7 @@ pub(super) async fn is_server_request_allowed(gw: &Gateway, ctx: &RequestContext
 }
 
 /// Checks that the active policy still allows the response to an earlier server request.
-pub(super) fn check_response_allowed(
+pub(crate) fn check_response_allowed(
     gw: &Gateway,
     ctx: &RequestContext,
     name: &str,
@@ -250,7 +249,7 @@ async fn admit_server_request<T>(
     // A method name can be any text and may contain a secret.
     recorder.set_method(&ctx.upstream.secret_redactor().redact_text(name));
     let may_ask = client_capability_check::check_server_request_declared(ctx, server_request).and_then(|()| {
-        match task_requests::client_task_method(gw, ctx, server_request) {
+        match task_ownership::client_task_method(gw, ctx, server_request) {
             Some(asked_for) => asked_for.and_then(|method| authorize_server_request(gw, ctx, &method, &mut recorder)),
             None => authorize_server_request(gw, ctx, name, &mut recorder),
         }
@@ -270,7 +269,7 @@ async fn admit_server_request<T>(
 }
 
 /// Returns the permit for declining a server request that is not passed on to the client.
-pub(super) fn decline_permit(ctx: &RequestContext, asked: &RequestId<'_>, why: &Refusal) -> Permit {
+pub(crate) fn decline_permit(ctx: &RequestContext, asked: &RequestId<'_>, why: &Refusal) -> Permit {
     let (code, message) = match why {
         // The client supports the request, but cannot take it at the moment.
         Refusal::CapacityReached(message) => (code::INTERNAL_ERROR, *message),
