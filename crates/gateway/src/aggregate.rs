@@ -21,12 +21,14 @@ use bytes::Bytes;
 use gatelodge_mcp::ClientRequest;
 use gatelodge_store::ServerName;
 
-use crate::Gateway;
+use self::late_list_cache::LateListCache;
+use self::tool_name_limit::WarnedNames;
 use crate::active_policy::GrantServerAccess;
-use crate::config_snapshot::{ActiveGrant, ConfigSnapshot};
+use crate::config_snapshot::{ActiveConfig, ActiveGrant, ConfigSnapshot};
 use crate::pipeline::upstream_session::pooled_session;
 use crate::refusal::Refusal;
 use crate::request_context::{ClientContext, ClientProtocol, RequestContext};
+use crate::services::GatewayServices;
 use crate::stream_revalidation::StreamRevalidation;
 use crate::telemetry::RequestTrace;
 use crate::upstream::Upstream;
@@ -36,6 +38,13 @@ const FAN_OUT_TIMEOUT: Duration = Duration::from_millis(500);
 /// `_meta` key that tells a client which servers did not respond, and why.
 const UNAVAILABLE_META_KEY: &str = "gatelodge/unavailable";
 
+/// What the aggregate endpoint remembers between requests.
+#[derive(Debug, Default)]
+pub(crate) struct AggregateCaches {
+    pub late_lists: LateListCache,
+    pub warned_names: WarnedNames,
+}
+
 /// A request on the aggregate endpoint.
 #[derive(Debug, Clone)]
 pub(crate) struct AggregateRequest {
@@ -44,12 +53,18 @@ pub(crate) struct AggregateRequest {
     /// The client's protocol. A stateful client has one session for all servers.
     pub client_protocol: ClientProtocol,
     pub trace: Option<Box<RequestTrace>>,
+    pub caches: Arc<AggregateCaches>,
     /// One context per server, ordered by server name. A context's protocol is set once its upstream session is known.
     contexts: Vec<RequestContext>,
 }
 
 impl AggregateRequest {
-    pub fn new(snapshot: &ConfigSnapshot, grant: &Arc<ActiveGrant>, address: &Arc<str>) -> Self {
+    pub fn new(
+        snapshot: &ConfigSnapshot,
+        grant: &Arc<ActiveGrant>,
+        address: &Arc<str>,
+        caches: &Arc<AggregateCaches>,
+    ) -> Self {
         let mut contexts: Vec<RequestContext> = granted_servers(snapshot, grant)
             .map(|(upstream, server_access)| RequestContext {
                 grant: Arc::clone(grant),
@@ -65,7 +80,8 @@ impl AggregateRequest {
             .collect();
         contexts.sort_by(|one, other| one.upstream.name().cmp(other.upstream.name()));
         let (grant, address) = (Arc::clone(grant), Arc::clone(address));
-        Self { grant, address, client_protocol: ClientProtocol::Stateful(None), trace: None, contexts }
+        let (client_protocol, caches) = (ClientProtocol::Stateful(None), Arc::clone(caches));
+        Self { grant, address, client_protocol, trace: None, caches, contexts }
     }
 
     pub fn client(&self) -> ClientContext<'_> {
@@ -90,7 +106,7 @@ impl AggregateRequest {
     /// The server cannot be used. No part of the request has been sent.
     async fn with_upstream_session(
         &self,
-        gw: &Gateway,
+        gw: &GatewayServices,
         server_ctx: &RequestContext,
         request: &ClientRequest<'_>,
     ) -> Result<RequestContext, Refusal> {
@@ -122,10 +138,10 @@ fn granted_servers<'l>(
     grant.config.servers.iter().filter_map(server_access)
 }
 
-impl Gateway {
+impl ActiveConfig {
     /// Checks the grant and servers of a long-lived aggregate stream against the active configuration.
     fn revalidate_aggregate(&self, aggregate: &AggregateRequest) -> StreamRevalidation<AggregateRequest> {
-        let (snapshot, config) = (self.config_snapshot(), &aggregate.grant.config);
+        let (snapshot, config) = (self.snapshot(), &aggregate.grant.config);
         let grant = snapshot.find_grant(&config.token).filter(|grant| !grant.is_expired(self.clock.now()));
         let Some(grant) =
             grant.filter(|grant| grant.config.id == config.id && grant.allows_protocol(&aggregate.client_protocol))
@@ -140,7 +156,7 @@ impl Gateway {
         StreamRevalidation::Replaced(Box::new(AggregateRequest {
             client_protocol,
             trace,
-            ..AggregateRequest::new(&snapshot, grant, &aggregate.address)
+            ..AggregateRequest::new(&snapshot, grant, &aggregate.address, &aggregate.caches)
         }))
     }
 }

@@ -9,9 +9,9 @@ use gatelodge_store::{ServerName, TokenHash};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::Gateway;
 use crate::request_context::{RequestContext, STDIO_ADDRESS};
 use crate::responder::ClientSessionCell;
+use crate::services::GatewayServices;
 use crate::single_session_client::{SingleSessionClient, end_session};
 
 /// How long the client may take to read the last messages.
@@ -19,91 +19,89 @@ const FINAL_WRITE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Maximum number of messages queued for a client that does not read them. When the queue is full, the upstream waits.
 const MESSAGE_QUEUE_LENGTH: usize = 64;
 
-impl Gateway {
-    /// Serves one client for one grant and one server until its input ends or the gateway stops; then waits a limited
-    /// time for running calls to finish.
-    ///
-    /// # Errors
-    /// The grant or the server is not in the active configuration, or writing the output failed.
-    pub async fn serve_stdio(
-        self: &Arc<Self>,
-        grant: &TokenHash,
-        server: &ServerName,
-        input: impl AsyncRead + Unpin,
-        output: impl AsyncWrite + Unpin,
-    ) -> std::io::Result<()> {
-        self.start_telemetry();
-        let (messages, queue) = mpsc::channel(MESSAGE_QUEUE_LENGTH);
-        let session_slot = ClientSessionCell::default();
-        let (ended, end) = oneshot::channel();
-        let reading = async {
-            let client = SingleSessionClient::new(
-                messages,
-                Arc::clone(&session_slot),
-                &[ProtocolGeneration::Stateful, ProtocolGeneration::Stateless],
-            );
-            let read = tokio::select! {
-                read = self.read_stdio(grant, server, input, client) => read,
-                () = self.run_stdio_housekeeping() => Ok(()),
-            };
-            self.stop();
-            self.drain().await;
-            if let Ok(ctx) = self.stdio_context(grant, server) {
-                end_session(self, &ctx, &session_slot).await;
-            }
-            let _ = ended.send(());
-            read
+/// Serves one client for one grant and one server until its input ends or the gateway stops; then waits a limited
+/// time for running calls to finish.
+///
+/// # Errors
+/// The grant or the server is not in the active configuration, or writing the output failed.
+pub(crate) async fn serve_stdio(
+    gw: &Arc<GatewayServices>,
+    grant: &TokenHash,
+    server: &ServerName,
+    input: impl AsyncRead + Unpin,
+    output: impl AsyncWrite + Unpin,
+) -> std::io::Result<()> {
+    gw.start_telemetry();
+    let (messages, queue) = mpsc::channel(MESSAGE_QUEUE_LENGTH);
+    let session_slot = ClientSessionCell::default();
+    let (ended, end) = oneshot::channel();
+    let reading = async {
+        let client = SingleSessionClient::new(
+            messages,
+            Arc::clone(&session_slot),
+            &[ProtocolGeneration::Stateful, ProtocolGeneration::Stateless],
+        );
+        let read = tokio::select! {
+            read = read_stdio(gw, grant, server, input, client) => read,
+            () = gw.run_stdio_housekeeping() => Ok(()),
         };
-        let writing = async {
-            tokio::select! {
-                written = write_messages(output, queue) => written,
-                // All senders are gone by then, so the writer ends too; if not, the client does not read.
-                () = async { let _ = end.await; tokio::time::sleep(FINAL_WRITE_TIMEOUT).await } => Ok(()),
-            }
-        };
-        let (read, written) = tokio::join!(reading, writing);
-        read.and(written)
-    }
+        gw.shutdown.stop();
+        gw.drain().await;
+        if let Ok(ctx) = stdio_context(gw, grant, server) {
+            end_session(gw, &ctx, &session_slot).await;
+        }
+        let _ = ended.send(());
+        read
+    };
+    let writing = async {
+        tokio::select! {
+            written = write_messages(output, queue) => written,
+            // All senders are gone by then, so the writer ends too; if not, the client does not read.
+            () = async { let _ = end.await; tokio::time::sleep(FINAL_WRITE_TIMEOUT).await } => Ok(()),
+        }
+    };
+    let (read, written) = tokio::join!(reading, writing);
+    read.and(written)
+}
 
-    async fn read_stdio(
-        self: &Arc<Self>,
-        grant: &TokenHash,
-        server: &ServerName,
-        input: impl AsyncRead + Unpin,
-        client: SingleSessionClient,
-    ) -> std::io::Result<()> {
-        let mut input = BufReader::new(input);
-        loop {
-            let next = read_line(&mut input, self.settings.request_limits.max_bytes);
-            let line = tokio::select! {
-                line = next => line?,
-                () = client.wait_for_disconnect() => return Ok(()),
-                () = self.wait_for_shutdown() => return Ok(()),
-            };
-            let Some(line) = line else { return Ok(()) };
-            if line.iter().all(u8::is_ascii_whitespace) {
-                continue;
-            }
-            let ctx = self.stdio_context(grant, server)?;
-            let handled = tokio::select! {
-                handled = client.handle_message(self, ctx, line.into()) => handled,
-                // A client that does not read would block here.
-                () = self.wait_for_shutdown() => return Ok(()),
-            };
-            let Some(handshake) = handled else { continue };
-            // Messages after a handshake belong to its session. If the client leaves meanwhile, do not wait for it.
-            tokio::select! {
-                _ = handshake => {}
-                () = wait_for_end(&mut input) => return Ok(()),
-                () = self.wait_for_shutdown() => return Ok(()),
-            }
+async fn read_stdio(
+    gw: &Arc<GatewayServices>,
+    grant: &TokenHash,
+    server: &ServerName,
+    input: impl AsyncRead + Unpin,
+    client: SingleSessionClient,
+) -> std::io::Result<()> {
+    let mut input = BufReader::new(input);
+    loop {
+        let next = read_line(&mut input, gw.settings.request_limits.max_bytes);
+        let line = tokio::select! {
+            line = next => line?,
+            () = client.wait_for_disconnect() => return Ok(()),
+            () = gw.shutdown.wait() => return Ok(()),
+        };
+        let Some(line) = line else { return Ok(()) };
+        if line.iter().all(u8::is_ascii_whitespace) {
+            continue;
+        }
+        let ctx = stdio_context(gw, grant, server)?;
+        let handled = tokio::select! {
+            handled = client.handle_message(gw, ctx, line.into()) => handled,
+            // A client that does not read would block here.
+            () = gw.shutdown.wait() => return Ok(()),
+        };
+        let Some(handshake) = handled else { continue };
+        // Messages after a handshake belong to its session. If the client leaves meanwhile, do not wait for it.
+        tokio::select! {
+            _ = handshake => {}
+            () = wait_for_end(&mut input) => return Ok(()),
+            () = gw.shutdown.wait() => return Ok(()),
         }
     }
+}
 
-    fn stdio_context(&self, grant: &TokenHash, server: &ServerName) -> std::io::Result<RequestContext> {
-        let gone = || std::io::Error::other("the grant or the server is no longer in the active configuration");
-        self.find_request_context(grant, server, &STDIO_ADDRESS.into()).ok_or_else(gone)
-    }
+fn stdio_context(gw: &GatewayServices, grant: &TokenHash, server: &ServerName) -> std::io::Result<RequestContext> {
+    let gone = || std::io::Error::other("the grant or the server is no longer in the active configuration");
+    gw.config.find_request_context(grant, server, &STDIO_ADDRESS.into()).ok_or_else(gone)
 }
 
 /// Reads the next line; `None` at the end of the input. A line of more than `max` bytes is truncated to `max + 1`

@@ -7,14 +7,16 @@ mod server_info_fallback;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use gatelodge_mcp::Revision;
-use gatelodge_store::{GrantId, ServerName, TokenHash};
+use gatelodge_store::{Clock, GrantId, ServerName, TokenHash};
 use jiff::Timestamp;
 use tokio::sync::Semaphore;
 
 use self::server_info_fallback::ServerInfoFallback;
 use crate::active_policy::GrantServerAccess;
 use crate::runtime::InFlightLimit;
+use crate::settings::GatewaySettings;
 use crate::upstream::{Upstream, UpstreamConfig};
 
 /// A grant as defined in the configuration file or the store.
@@ -128,6 +130,29 @@ impl ConfigSnapshot {
     }
 }
 
+/// Holds the active snapshot, and the clock by which grants expire.
+pub(crate) struct ActiveConfig {
+    current: ArcSwap<ConfigSnapshot>,
+    pub clock: Arc<dyn Clock>,
+}
+
+impl ActiveConfig {
+    /// Creates an empty configuration.
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { current: ArcSwap::default(), clock }
+    }
+
+    /// Returns the active snapshot.
+    pub fn snapshot(&self) -> arc_swap::Guard<Arc<ConfigSnapshot>> {
+        self.current.load()
+    }
+
+    /// Activates a snapshot for every request that starts from now on.
+    pub fn activate(&self, next: ConfigSnapshot) {
+        self.current.store(Arc::new(next));
+    }
+}
+
 /// Concurrency limits for each grant and each server.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ConcurrencyLimits {
@@ -135,4 +160,15 @@ pub(crate) struct ConcurrencyLimits {
     pub in_flight_per_server: usize,
     pub max_sessions_per_grant: usize,
     pub processes_per_server: usize,
+}
+
+impl ConcurrencyLimits {
+    pub fn of(settings: &GatewaySettings) -> Self {
+        Self {
+            in_flight_per_grant: settings.in_flight_per_grant,
+            in_flight_per_server: settings.in_flight_per_server,
+            max_sessions_per_grant: settings.max_sessions_per_grant,
+            processes_per_server: settings.processes_per_server,
+        }
+    }
 }

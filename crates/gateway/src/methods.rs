@@ -1,5 +1,6 @@
 //! Handlers for client messages, one file per kind of message.
 
+pub(crate) mod advertised_lists;
 pub(crate) mod call_handler;
 pub(crate) mod initialize;
 pub(crate) mod list_requests;

@@ -12,12 +12,12 @@ use gatelodge_store::CallOutcome;
 use http::StatusCode;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::Gateway;
 use crate::http_server::mcp_endpoint::handle_request;
 use crate::methods::{initialize, policy_exempt_messages, standalone_stream};
 use crate::pipeline::CallRecorder;
 use crate::request_context::{ClientProtocol, RequestContext, StatelessClient};
 use crate::responder::{ClientSessionCell, Responder};
+use crate::services::GatewayServices;
 use crate::session::{CancellableRequests, ClientInfo, Session};
 use crate::stream_revalidation::StreamRevalidation;
 use crate::telemetry::RequestTrace;
@@ -45,9 +45,9 @@ impl SingleSessionClient {
     }
 
     /// Returns the client's session; `None` before the handshake and after the session has ended.
-    pub fn session(&self, gw: &Gateway, ctx: &RequestContext) -> Option<Arc<Session>> {
+    pub fn session(&self, gw: &GatewayServices, ctx: &RequestContext) -> Option<Arc<Session>> {
         let session = self.session_slot.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
-        gw.sessions.find(session.id(), &ctx.grant.config.id, Some(ctx.upstream.name()))
+        gw.sessions.registry.find(session.id(), &ctx.grant.config.id, Some(ctx.upstream.name()))
     }
 
     /// Waits until the client disconnects.
@@ -60,7 +60,7 @@ impl SingleSessionClient {
     }
 
     /// Ends the session of a client that has disconnected.
-    pub async fn end_session(&self, gw: &Gateway, ctx: &RequestContext) {
+    pub async fn end_session(&self, gw: &GatewayServices, ctx: &RequestContext) {
         end_session(gw, ctx, &self.session_slot).await;
     }
 
@@ -68,7 +68,7 @@ impl SingleSessionClient {
     /// handshake, returns a receiver that closes when the handshake is complete.
     pub async fn handle_message(
         &self,
-        gw: &Arc<Gateway>,
+        gw: &Arc<GatewayServices>,
         mut ctx: RequestContext,
         text: Bytes,
     ) -> Option<oneshot::Receiver<()>> {
@@ -125,7 +125,7 @@ impl SingleSessionClient {
     /// Runs a request in its own task. The returned receiver closes when the request is complete.
     fn spawn_request(
         &self,
-        gw: &Arc<Gateway>,
+        gw: &Arc<GatewayServices>,
         ctx: RequestContext,
         text: Bytes,
         responder: Responder,
@@ -133,7 +133,7 @@ impl SingleSessionClient {
     ) -> oneshot::Receiver<()> {
         let (task, messages, session_slot) = (Arc::clone(gw), self.messages.clone(), Arc::clone(&self.session_slot));
         let (done, finished) = oneshot::channel();
-        gw.spawn(async move {
+        gw.tasks.spawn(async move {
             let gw = task;
             if is_handshake {
                 // A client that sends `initialize` again abandons its session.
@@ -153,7 +153,7 @@ impl SingleSessionClient {
     /// Determines the client's protocol from one message.
     fn detect_client_protocol(
         &self,
-        gw: &Gateway,
+        gw: &GatewayServices,
         ctx: &RequestContext,
         message: &ClientMessage<'_>,
     ) -> Result<ClientProtocol, ProtocolError> {
@@ -199,7 +199,7 @@ impl SingleSessionClient {
 /// Forwards the upstream's standalone stream to the client under the active policy for as long as the session lives,
 /// and sends `list_changed` when the policy changes.
 fn spawn_event_forwarder(
-    gw: &Arc<Gateway>,
+    gw: &Arc<GatewayServices>,
     ctx: &RequestContext,
     messages: &mpsc::Sender<Bytes>,
     session_slot: &ClientSessionCell,
@@ -208,7 +208,7 @@ fn spawn_event_forwarder(
     let end = session.open_stream();
     let (task, messages) = (Arc::clone(gw), messages.downgrade());
     let mut ctx = ctx.with_session(Arc::clone(&session));
-    gw.spawn(async move {
+    gw.tasks.spawn(async move {
         let gw = task;
         let Some(messages) = messages.upgrade() else { return };
         let written = |text: &str| Bytes::copy_from_slice(text.as_bytes());
@@ -226,10 +226,10 @@ fn spawn_event_forwarder(
                 () = notifying => {}
                 () = gw.wait_for_config_change(&ctx) => {}
                 () = end.notified() => break,
-                () = gw.wait_for_shutdown() => break,
+                () = gw.shutdown.wait() => break,
             }
             last_event_id = session.last_event_id();
-            match gw.revalidate(&ctx) {
+            match gw.config.revalidate(&ctx) {
                 StreamRevalidation::Unchanged => {}
                 StreamRevalidation::Revoked => break,
                 StreamRevalidation::Replaced(next) => {
@@ -252,18 +252,18 @@ pub(crate) fn stop_event_forwarder(session_slot: &ClientSessionCell) {
 }
 
 /// Ends the session of a client that has disconnected or is starting a new session.
-pub(crate) async fn end_session(gw: &Gateway, ctx: &RequestContext, session_slot: &ClientSessionCell) {
+pub(crate) async fn end_session(gw: &GatewayServices, ctx: &RequestContext, session_slot: &ClientSessionCell) {
     let session = session_slot.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(session) = session {
         initialize::end_session(gw, &ctx.with_session(session)).await;
     }
 }
 
-impl Gateway {
+impl GatewayServices {
     /// Waits until the configuration under which a request was accepted changes.
     async fn wait_for_config_change(&self, ctx: &RequestContext) {
         let mut recheck = tokio::time::interval(standalone_stream::REVALIDATION_INTERVAL);
-        while matches!(self.revalidate(ctx), StreamRevalidation::Unchanged) {
+        while matches!(self.config.revalidate(ctx), StreamRevalidation::Unchanged) {
             recheck.tick().await;
         }
     }

@@ -7,13 +7,8 @@ use bytes::Bytes;
 use gatelodge_mutants::mutant;
 use gatelodge_store::{ServerName, TokenHash};
 
-use crate::Gateway;
-use crate::methods::standalone_stream::{MAX_RECONNECT_DELAY, MIN_RECONNECT_DELAY};
-use crate::pipeline::upstream_session::handshake::reopen_if_stale;
-use crate::pipeline::upstream_session::protocol_probe::{DiscoverResult, request_discover};
+use crate::config_snapshot::ActiveConfig;
 use crate::request_context::{ClientProtocol, RequestContext};
-use crate::session::Session;
-use crate::session::list_changed::ListChangedSet;
 
 /// Result of comparing a long-lived stream with the active configuration.
 #[derive(Debug)]
@@ -27,7 +22,7 @@ pub(crate) enum StreamRevalidation<T> {
     Revoked,
 }
 
-impl Gateway {
+impl ActiveConfig {
     /// Compares a request's context with the active configuration.
     pub(crate) fn revalidate(&self, ctx: &RequestContext) -> StreamRevalidation<RequestContext> {
         let config = &ctx.grant.config;
@@ -58,7 +53,7 @@ impl Gateway {
         server: &ServerName,
         address: &Arc<str>,
     ) -> Option<RequestContext> {
-        let snapshot = self.config_snapshot();
+        let snapshot = self.snapshot();
         let grant = snapshot.find_grant(grant).filter(|grant| !grant.is_expired(self.clock.now()))?;
         let (upstream, access) = (snapshot.find_server(server.as_str())?, grant.config.servers.get(server)?);
         Some(RequestContext {
@@ -74,34 +69,29 @@ impl Gateway {
         })
     }
 
-    /// Returns the lists for which the server advertised `listChanged` to a session. A restored session does not know
-    /// them: the server is asked again until it answers.
-    pub(crate) async fn advertised_list_changes(&self, ctx: &RequestContext, session: &Session) -> ListChangedSet {
-        let mut pause = MIN_RECONNECT_DELAY;
-        loop {
-            match self.try_advertised_list_changes(ctx, session).await {
-                Some(_) if mutant!("policy-change-not-announced") => return ListChangedSet::default(),
-                Some(lists) => return lists,
-                // The session has ended, so no notifications are due.
-                None if !self.sessions.contains(session.id()) => return ListChangedSet::default(),
-                None => tokio::time::sleep(pause).await,
-            }
-            pause = (pause * 2).min(MAX_RECONNECT_DELAY);
-        }
+    /// Returns whether the configuration under which a long-lived stream was opened is still active: its grant and
+    /// labels, server, pinned definitions and policy version.
+    pub(crate) fn is_context_current(&self, ctx: &RequestContext) -> bool {
+        self.is_policy_current(ctx) && ctx.pins_epoch == ctx.upstream.pins_epoch()
     }
 
-    /// Like [`Self::advertised_list_changes`], but returns `None` if the server does not currently answer.
-    async fn try_advertised_list_changes(&self, ctx: &RequestContext, session: &Session) -> Option<ListChangedSet> {
-        if session.list_changed().is_none() && session.is_upstream_stateless() {
-            match request_discover(self, ctx).await {
-                Ok(DiscoverResult::ServerInfo(server_info)) => session.note_list_changed(&server_info),
-                // The server answers and advertises nothing.
-                Ok(DiscoverResult::Rejected | DiscoverResult::NotStateless) => return Some(ListChangedSet::default()),
-                Err(_) => return None,
-            }
-        } else if session.list_changed().is_none() {
-            reopen_if_stale(self, ctx).await;
+    /// Like [`Self::is_context_current`], but for a call that has already been evaluated: definitions pinned since then
+    /// do not matter.
+    pub(crate) fn is_policy_current(&self, ctx: &RequestContext) -> bool {
+        let snapshot = self.snapshot();
+        let config = &ctx.grant.config;
+        let Some(grant) = snapshot.find_grant(&config.token).filter(|grant| !grant.is_expired(self.clock.now())) else {
+            return false;
+        };
+        // Policies can refer to labels.
+        if grant.config.label != config.label || grant.config.labels != config.labels {
+            return false;
         }
-        session.list_changed()
+        let access = grant.config.servers.get(ctx.upstream.name());
+        let is_same = access.is_some_and(|access| access.has_same_rules(&ctx.server_access));
+        is_same
+            && snapshot
+                .find_server(ctx.upstream.name().as_str())
+                .is_some_and(|server| Arc::ptr_eq(server, &ctx.upstream))
     }
 }

@@ -9,7 +9,6 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinSet;
 
 use super::AggregateRequest;
-use crate::Gateway;
 use crate::methods::{initialize, policy_exempt_messages};
 use crate::pipeline::upstream_session::handshake::{
     HandshakeResult, handshake_upstream, has_tasks, request_log_level, start_timeout,
@@ -19,6 +18,7 @@ use crate::pipeline::upstream_session::session_slot;
 use crate::pipeline::{CallRecorder, resource_subscription};
 use crate::refusal::Refusal;
 use crate::request_context::RequestContext;
+use crate::services::GatewayServices;
 use crate::session::{Session, SessionParams, has_logging_capability};
 use crate::upstream::{UpstreamSendError, UpstreamSessionLink};
 
@@ -27,12 +27,12 @@ use crate::upstream::{UpstreamSendError, UpstreamSessionLink};
 /// # Errors
 /// The server does not open a session.
 pub(super) async fn ensure_open(
-    gw: &Gateway,
+    gw: &GatewayServices,
     session: &Session,
     ctx: &RequestContext,
 ) -> Result<Arc<Session>, Refusal> {
     let (grant, server) = (&ctx.grant.config.id, ctx.upstream.name());
-    let is_open = |part: &Arc<Session>| gw.sessions.find(part.id(), grant, Some(server)).is_some();
+    let is_open = |part: &Arc<Session>| gw.sessions.registry.find(part.id(), grant, Some(server)).is_some();
     let open = || session.server_sessions.find(server).filter(is_open);
     if let Some(part) = open() {
         return Ok(part);
@@ -60,7 +60,7 @@ pub(super) async fn ensure_open(
         set_log_level(gw, &session_ctx, &part, &now).await;
     }
     resource_subscription::resubscribe(gw, &session_ctx);
-    if gw.sessions.find(session.id(), grant, None).is_none() {
+    if gw.sessions.registry.find(session.id(), grant, None).is_none() {
         // The client ended its session meanwhile.
         initialize::end_session(gw, &ctx.with_session(part)).await;
         return Err(Refusal::UnknownReference);
@@ -70,13 +70,13 @@ pub(super) async fn ensure_open(
 
 /// Returns the open server sessions. Expired sessions are removed first, so that they no longer count towards the
 /// grant's session limit.
-pub(super) fn open_sessions(gw: &Gateway, session: &Session) -> Vec<(ServerName, Arc<Session>)> {
-    session.server_sessions.sweep(|part| gw.sessions.contains(part.id()));
+pub(super) fn open_sessions(gw: &GatewayServices, session: &Session) -> Vec<(ServerName, Arc<Session>)> {
+    session.server_sessions.sweep(|part| gw.sessions.registry.contains(part.id()));
     session.server_sessions.all()
 }
 
 async fn register_session(
-    gw: &Gateway,
+    gw: &GatewayServices,
     session: &Session,
     ctx: &RequestContext,
     session_permit: OwnedSemaphorePermit,
@@ -102,7 +102,7 @@ async fn register_session(
         accepts_log_messages: true,
     };
     let part = Session::new(params)
-        .and_then(|part| gw.sessions.insert(part.into_server_session_of(session)))
+        .and_then(|part| gw.sessions.registry.insert(part.into_server_session_of(session)))
         .ok_or(Refusal::Busy("sessions"))?;
     if !is_upstream_stateless && has_tasks(&part.server_info) {
         part.tasks.note_server_task();
@@ -118,7 +118,7 @@ async fn register_session(
 /// Performs the client's handshake with a server, or fetches the server's information if it is stateless. The returned
 /// flag says whether the server is stateless.
 async fn perform_handshake(
-    gw: &Gateway,
+    gw: &GatewayServices,
     session: &Session,
     ctx: &RequestContext,
 ) -> Result<(HandshakeResult, bool), UpstreamSendError> {
@@ -138,7 +138,7 @@ async fn perform_handshake(
 }
 
 /// Sends the client's log level to a server.
-pub(super) async fn set_log_level(gw: &Gateway, ctx: &RequestContext, part: &Session, level: &str) {
+pub(super) async fn set_log_level(gw: &GatewayServices, ctx: &RequestContext, part: &Session, level: &str) {
     if part.is_upstream_stateless() {
         part.set_client_log_level(level);
     } else if has_logging_capability(&part.server_info) {
@@ -149,7 +149,7 @@ pub(super) async fn set_log_level(gw: &Gateway, ctx: &RequestContext, part: &Ses
 }
 
 /// Delivers a notification or response to the servers it concerns.
-pub(super) async fn deliver_one_way(gw: &Gateway, aggregate: &AggregateRequest, message: &ClientMessage<'_>) {
+pub(super) async fn deliver_one_way(gw: &GatewayServices, aggregate: &AggregateRequest, message: &ClientMessage<'_>) {
     let Some(session) = aggregate.client_protocol.session() else {
         return record_dropped(gw, aggregate, message).await;
     };
@@ -225,7 +225,7 @@ fn response_deliveries(
         .collect()
 }
 
-async fn record_dropped(gw: &Gateway, aggregate: &AggregateRequest, message: &ClientMessage<'_>) {
+async fn record_dropped(gw: &GatewayServices, aggregate: &AggregateRequest, message: &ClientMessage<'_>) {
     let mut recorder = CallRecorder::for_client(aggregate.client(), gw.new_call_id(), gw.clock.now());
     match message {
         ClientMessage::Notification(notification) => recorder.set_method(notification.method().name()),
@@ -237,9 +237,9 @@ async fn record_dropped(gw: &Gateway, aggregate: &AggregateRequest, message: &Cl
 }
 
 /// Ends the client's sessions with all servers.
-pub(super) async fn end_session(gw: &Gateway, aggregate: &AggregateRequest) {
+pub(super) async fn end_session(gw: &GatewayServices, aggregate: &AggregateRequest) {
     let Some(session) = aggregate.client_protocol.session() else { return };
-    gw.delete_session(session).await;
+    gw.sessions.delete(session).await;
     session.end_stream();
     for (server, part) in open_sessions(gw, session) {
         if let Some(ctx) = aggregate.find_context(server.as_str()) {

@@ -14,7 +14,6 @@ use tokio::task::JoinHandle;
 
 use super::fan_out::fan_out;
 use super::{AggregateRequest, aggregate_server_sessions};
-use crate::Gateway;
 use crate::methods::standalone_stream::{
     MAX_QUEUED_EVENTS, REVALIDATION_INTERVAL, STREAM_HANDOVER_TIMEOUT, follow_upstream_stream, send_backlog,
 };
@@ -23,6 +22,7 @@ use crate::refusal::Refusal;
 use crate::reply::{ReplyBody, http_response};
 use crate::request_context::RequestContext;
 use crate::runtime::InFlightGuard;
+use crate::services::GatewayServices;
 use crate::session::list_changed::{self, ListChangedSet};
 use crate::session::{STANDALONE_STREAM, Session, SseEventId};
 use crate::stream_revalidation::StreamRevalidation;
@@ -32,7 +32,11 @@ use crate::stream_revalidation::StreamRevalidation;
 const STARTUP_GRACE_PERIOD: Duration = Duration::from_secs(2);
 
 /// Resumes a stream that the client lost: a response stream or the standalone stream.
-pub(crate) async fn resume_stream(gw: &Arc<Gateway>, aggregate: AggregateRequest, last: &str) -> Response<ReplyBody> {
+pub(crate) async fn resume_stream(
+    gw: &Arc<GatewayServices>,
+    aggregate: AggregateRequest,
+    last: &str,
+) -> Response<ReplyBody> {
     let Some(session) = aggregate.client_protocol.session() else {
         return http_response::http_error_response(StatusCode::BAD_REQUEST, "start with `initialize`");
     };
@@ -54,7 +58,7 @@ pub(crate) async fn resume_stream(gw: &Arc<Gateway>, aggregate: AggregateRequest
 }
 
 /// Replies that the missed events are not available.
-async fn reply_unknown_event(gw: &Gateway, aggregate: &AggregateRequest) -> Response<ReplyBody> {
+async fn reply_unknown_event(gw: &GatewayServices, aggregate: &AggregateRequest) -> Response<ReplyBody> {
     let mut recorder = CallRecorder::for_client(aggregate.client(), gw.new_call_id(), gw.clock.now());
     recorder.set_method("GET");
     gw.record_refusal(&mut recorder, &Refusal::UnknownReference).await;
@@ -68,7 +72,7 @@ async fn reply_unknown_event(gw: &Gateway, aggregate: &AggregateRequest) -> Resp
 /// the client disconnects, opens another stream or ends the session, when the grant is revoked, or when the gateway
 /// stops.
 pub(crate) async fn open_stream(
-    gw: &Arc<Gateway>,
+    gw: &Arc<GatewayServices>,
     aggregate: AggregateRequest,
     last_event: Option<SseEventId>,
 ) -> Response<ReplyBody> {
@@ -78,7 +82,7 @@ pub(crate) async fn open_stream(
     };
     let (events, receiver) = mpsc::channel(MAX_QUEUED_EVENTS);
     let task = Arc::clone(gw);
-    gw.spawn(async move {
+    gw.tasks.spawn(async move {
         serve_stream(task, aggregate, last_event, events).await;
         drop(in_flight);
     });
@@ -86,7 +90,7 @@ pub(crate) async fn open_stream(
 }
 
 /// Acquires one of the grant's stream slots, and records the request.
-async fn acquire_stream_slot(gw: &Gateway, aggregate: &AggregateRequest) -> Result<InFlightGuard, Refusal> {
+async fn acquire_stream_slot(gw: &GatewayServices, aggregate: &AggregateRequest) -> Result<InFlightGuard, Refusal> {
     let mut recorder = CallRecorder::for_client(aggregate.client(), gw.new_call_id(), gw.clock.now());
     recorder.set_method("GET");
     let in_flight = InFlightGuard::for_stream(&aggregate.grant);
@@ -100,7 +104,7 @@ async fn acquire_stream_slot(gw: &Gateway, aggregate: &AggregateRequest) -> Resu
 }
 
 async fn serve_stream(
-    gw: Arc<Gateway>,
+    gw: Arc<GatewayServices>,
     aggregate: AggregateRequest,
     last_event: Option<SseEventId>,
     events: mpsc::Sender<Bytes>,
@@ -108,7 +112,7 @@ async fn serve_stream(
     let mut aggregate = aggregate;
     let Some(session) = aggregate.client_protocol.session().cloned() else { return };
     let handle = session.open_stream();
-    let mut changes = gw.late_lists.subscribe_changes();
+    let mut changes = aggregate.caches.late_lists.subscribe_changes();
     // The response headers are sent with the first bytes, and clients wait for them.
     let _ = events.send(Bytes::from_static(SSE_KEEP_ALIVE.as_bytes())).await;
     let _earlier_has_ended = tokio::time::timeout(STREAM_HANDOVER_TIMEOUT, session.stream_lock.lock()).await;
@@ -127,7 +131,7 @@ async fn serve_stream(
                 open_server_sessions(&gw, &aggregate, &session);
             }
             _ = revalidation.tick() => {
-                let has_changed = match gw.revalidate_aggregate(&aggregate) {
+                let has_changed = match gw.config.revalidate_aggregate(&aggregate) {
                     StreamRevalidation::Unchanged => false,
                     StreamRevalidation::Revoked => break,
                     StreamRevalidation::Replaced(next) => {
@@ -148,16 +152,16 @@ async fn serve_stream(
             }
             () = handle.notified() => break,
             () = events.closed() => break,
-            () = gw.wait_for_shutdown() => break,
+            () = gw.shutdown.wait() => break,
         }
     }
     session.close_stream(&handle);
 }
 
 /// Opens missing server sessions: none survive a restart of the gateway, and a server that was down may be up again.
-fn open_server_sessions(gw: &Arc<Gateway>, aggregate: &AggregateRequest, session: &Arc<Session>) {
+fn open_server_sessions(gw: &Arc<GatewayServices>, aggregate: &AggregateRequest, session: &Arc<Session>) {
     let (task, aggregate, session) = (Arc::clone(gw), aggregate.clone(), Arc::clone(session));
-    gw.spawn(async move {
+    gw.tasks.spawn(async move {
         let opening = fan_out(&task, &aggregate, |gw, ctx| {
             let session = Arc::clone(&session);
             async move {
@@ -216,7 +220,7 @@ impl StandaloneStreamRelays {
     /// sessions. Returns whether there are new sessions.
     fn update_tasks(
         &mut self,
-        gw: &Arc<Gateway>,
+        gw: &Arc<GatewayServices>,
         aggregate: &AggregateRequest,
         session: &Arc<Session>,
         events: &mpsc::Sender<Bytes>,
@@ -226,7 +230,7 @@ impl StandaloneStreamRelays {
         for (server, part) in aggregate_server_sessions::open_sessions(gw, session) {
             let Some(ctx) = aggregate.find_context(server.as_str()) else { continue };
             let earlier = match before.remove(&server).filter(|earlier| earlier.is_for_session(&part)) {
-                Some(earlier) if gw.is_context_current(&earlier.ctx) => {
+                Some(earlier) if gw.config.is_context_current(&earlier.ctx) => {
                     self.tasks.insert(server, earlier);
                     continue;
                 }
@@ -266,7 +270,7 @@ impl StandaloneStreamRelay {
 }
 
 async fn relay_events(
-    gw: Arc<Gateway>,
+    gw: Arc<GatewayServices>,
     ctx: RequestContext,
     last_event_id: Option<HeaderValue>,
     session: Arc<Session>,

@@ -24,12 +24,13 @@ use crate::methods::subscriptions_listen::{
 use crate::methods::task_requests;
 use crate::pipeline::{CallRecorder, task_ownership};
 use crate::refusal::Refusal;
+use crate::reply;
 use crate::request_context::RequestContext;
 use crate::responder::{ClientSessionCell, Responder};
 use crate::runtime::InFlightGuard;
+use crate::services::GatewayServices;
 use crate::session::list_changed::{ListChangedSet, SUBSCRIPTION_ID_KEY, list_changed_notification_for};
 use crate::stream_revalidation::StreamRevalidation;
-use crate::{Gateway, reply};
 
 /// How many messages are queued for a slow client before the servers have to wait.
 const MAX_QUEUED_MESSAGES: usize = 64;
@@ -58,7 +59,7 @@ enum ServerStreamEnd {
 
 /// Serves the stream until the client ends it.
 pub(super) async fn handle_aggregate_listen(
-    gw: &Arc<Gateway>,
+    gw: &Arc<GatewayServices>,
     aggregate: &AggregateRequest,
     request: &ClientRequest<'_>,
     mut recorder: CallRecorder,
@@ -140,14 +141,14 @@ struct ServerSubscription {
 
 impl ServerSubscription {
     /// Records the requested resources that the policy denies.
-    async fn record_denials(&self, gw: &Gateway, aggregate: &AggregateRequest, request: &ClientRequest<'_>) {
+    async fn record_denials(&self, gw: &GatewayServices, aggregate: &AggregateRequest, request: &ClientRequest<'_>) {
         let client_ctx = RequestContext { client_protocol: aggregate.client_protocol.clone(), ..self.ctx.clone() };
         record_denied(gw, &client_ctx, request, &self.resources).await;
     }
 }
 
 fn server_subscriptions(
-    gw: &Gateway,
+    gw: &GatewayServices,
     aggregate: &AggregateRequest,
     request: &ClientRequest<'_>,
 ) -> Vec<ServerSubscription> {
@@ -172,14 +173,25 @@ fn subscribed_uris(subscriptions: &[ServerSubscription]) -> Vec<(ServerName, Vec
     named.filter(|(_, uris)| !uris.is_empty()).collect()
 }
 
-async fn record_unknown_resource(gw: &Gateway, aggregate: &AggregateRequest, request: &ClientRequest<'_>, uri: &str) {
+async fn record_unknown_resource(
+    gw: &GatewayServices,
+    aggregate: &AggregateRequest,
+    request: &ClientRequest<'_>,
+    uri: &str,
+) {
     let mut recorder = CallRecorder::for_client(aggregate.client(), gw.new_call_id(), gw.clock.now());
     recorder.set_request(request);
     recorder.set_target(uri);
     gw.record_refusal(&mut recorder, &Refusal::UnknownReference).await;
 }
 
-async fn reply_not_found(gw: &Gateway, mut recorder: CallRecorder, about: &str, responder: Responder, text: String) {
+async fn reply_not_found(
+    gw: &GatewayServices,
+    mut recorder: CallRecorder,
+    about: &str,
+    responder: Responder,
+    text: String,
+) {
     recorder.set_target(about);
     responder.finish(text.into()).await;
     gw.record_refusal(&mut recorder, &Refusal::UnknownReference).await;
@@ -187,14 +199,14 @@ async fn reply_not_found(gw: &Gateway, mut recorder: CallRecorder, about: &str, 
 
 /// Starts one listener per server. Each runs until the receiver is dropped.
 fn spawn_listeners(
-    gw: &Arc<Gateway>,
+    gw: &Arc<GatewayServices>,
     aggregate: &AggregateRequest,
     subscriptions: Vec<ServerSubscription>,
 ) -> mpsc::Receiver<(ServerName, ServerStreamEvent)> {
     let (event_sender, events) = mpsc::channel(MAX_QUEUED_MESSAGES);
     for ServerSubscription { ctx, request_text: text, .. } in subscriptions {
         let (task, aggregate, event_sender) = (Arc::clone(gw), aggregate.clone(), event_sender.clone());
-        gw.spawn(async move { listen_with_retry(&task, &aggregate, &ctx, &text, &event_sender).await });
+        gw.tasks.spawn(async move { listen_with_retry(&task, &aggregate, &ctx, &text, &event_sender).await });
     }
     events
 }
@@ -202,13 +214,13 @@ fn spawn_listeners(
 /// Runs the stream until the client disconnects, loses access or has to subscribe again, or the gateway stops. Returns
 /// the error response if a server does not know a task that the client named and the stream has not started yet.
 async fn run_stream(
-    gw: &Arc<Gateway>,
+    gw: &Arc<GatewayServices>,
     aggregate: &AggregateRequest,
     request: &ClientRequest<'_>,
     subscriptions: Vec<ServerSubscription>,
     responder: &mut Responder,
 ) -> Option<Bytes> {
-    let mut changes = gw.late_lists.subscribe_changes();
+    let mut changes = aggregate.caches.late_lists.subscribe_changes();
     let mut aggregate = aggregate.clone();
     let named = subscribed_uris(&subscriptions);
     let mut events = spawn_listeners(gw, &aggregate, subscriptions);
@@ -245,7 +257,7 @@ async fn run_stream(
                 }
             }
             _ = keep_alive.tick() => responder.keep_alive().await,
-            _ = revalidation.tick() => match gw.revalidate_aggregate(&aggregate) {
+            _ = revalidation.tick() => match gw.config.revalidate_aggregate(&aggregate) {
                 StreamRevalidation::Unchanged => {}
                 StreamRevalidation::Revoked => break,
                 StreamRevalidation::Replaced(next) => {
@@ -261,7 +273,7 @@ async fn run_stream(
                 }
             },
             () = responder.wait_for_disconnect() => break,
-            () = gw.wait_for_shutdown() => break,
+            () = gw.shutdown.wait() => break,
         }
     }
     None
@@ -315,7 +327,7 @@ async fn collect_acknowledgements(
 
 /// Listens to one server and reconnects until the receiver is dropped.
 async fn listen_with_retry(
-    gw: &Gateway,
+    gw: &GatewayServices,
     aggregate: &AggregateRequest,
     ctx: &RequestContext,
     text: &str,
@@ -337,14 +349,14 @@ async fn listen_with_retry(
         tokio::select! {
             () = tokio::time::sleep(delay) => delay = (delay * 2).min(MAX_RECONNECT_DELAY),
             () = event_sender.closed() => return,
-            () = gw.wait_for_shutdown() => return,
+            () = gw.shutdown.wait() => return,
         }
     }
 }
 
 /// Opens the server's stream once, and relays it until it ends.
 async fn listen_once(
-    gw: &Gateway,
+    gw: &GatewayServices,
     aggregate: &AggregateRequest,
     ctx: &RequestContext,
     text: &str,

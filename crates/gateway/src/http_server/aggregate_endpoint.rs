@@ -18,18 +18,18 @@ use super::mcp_endpoint::{
 };
 use super::request_body;
 use super::request_task::run_request;
-use crate::Gateway;
 use crate::aggregate::{AggregateRequest, merged_stream, router};
 use crate::methods::unknown_method_reply;
 use crate::pipeline::CallRecorder;
 use crate::reply::{ReplyBody, http_response};
 use crate::request_context::ClientProtocol;
 use crate::responder::Responder;
+use crate::services::GatewayServices;
 use crate::telemetry::RequestTrace;
 
 /// Serves one HTTP request.
 pub(super) async fn serve(
-    gw: &Arc<Gateway>,
+    gw: &Arc<GatewayServices>,
     aggregate: AggregateRequest,
     head: Parts,
     incoming: Incoming,
@@ -43,7 +43,7 @@ pub(super) async fn serve(
 }
 
 async fn post(
-    gw: &Arc<Gateway>,
+    gw: &Arc<GatewayServices>,
     aggregate: AggregateRequest,
     headers: HeaderMap,
     incoming: Incoming,
@@ -65,7 +65,7 @@ async fn post(
 }
 
 pub(super) async fn handle_message(
-    gw: &Arc<Gateway>,
+    gw: &Arc<GatewayServices>,
     mut aggregate: AggregateRequest,
     headers: HeaderMap,
     body: Bytes,
@@ -131,7 +131,7 @@ pub(super) async fn handle_message(
     }
 }
 
-async fn get(gw: &Arc<Gateway>, mut aggregate: AggregateRequest, headers: &HeaderMap) -> Response<ReplyBody> {
+async fn get(gw: &Arc<GatewayServices>, mut aggregate: AggregateRequest, headers: &HeaderMap) -> Response<ReplyBody> {
     if has_stateless_header(headers) {
         return http_response::method_not_allowed_response("POST", "the stateless protocol has no GET");
     }
@@ -163,7 +163,11 @@ async fn get(gw: &Arc<Gateway>, mut aggregate: AggregateRequest, headers: &Heade
     }
 }
 
-async fn delete(gw: &Arc<Gateway>, mut aggregate: AggregateRequest, headers: &HeaderMap) -> Response<ReplyBody> {
+async fn delete(
+    gw: &Arc<GatewayServices>,
+    mut aggregate: AggregateRequest,
+    headers: &HeaderMap,
+) -> Response<ReplyBody> {
     if has_stateless_header(headers) {
         return http_response::method_not_allowed_response("POST", "the stateless protocol has no DELETE");
     }
@@ -181,29 +185,29 @@ async fn delete(gw: &Arc<Gateway>, mut aggregate: AggregateRequest, headers: &He
         }
         Ok(session) => session,
     };
-    gw.end_session(&session);
+    gw.sessions.end(&session);
     aggregate.client_protocol = ClientProtocol::Stateful(Some(session));
     let task = Arc::clone(gw);
-    gw.spawn(async move { router::end_session(&task, &aggregate).await });
+    gw.tasks.spawn(async move { router::end_session(&task, &aggregate).await });
     http_response::empty_response(StatusCode::NO_CONTENT)
 }
 
 /// Starts the record of an HTTP request that contains no message.
-fn recorder_for_http_method(gw: &Gateway, aggregate: &AggregateRequest, verb: &str) -> CallRecorder {
+fn recorder_for_http_method(gw: &GatewayServices, aggregate: &AggregateRequest, verb: &str) -> CallRecorder {
     let mut recorder = CallRecorder::for_client(aggregate.client(), gw.new_call_id(), gw.clock.now());
     recorder.set_method(verb);
     recorder
 }
 
 /// Records that a client asked for an unsupported revision.
-async fn record_probe(gw: &Gateway, aggregate: &AggregateRequest) {
+async fn record_probe(gw: &GatewayServices, aggregate: &AggregateRequest) {
     let mut recorder = CallRecorder::for_client(aggregate.client(), gw.new_call_id(), gw.clock.now());
     recorder.set_method(Method::Discover.name());
     gw.write_row(recorder.outcome_row(CallOutcome::Error, None)).await;
 }
 
 /// Records a rejected message. The message itself is not stored, because it could contain anything.
-async fn record_rejection(gw: &Gateway, aggregate: &AggregateRequest, code: i64, message: &str) {
+async fn record_rejection(gw: &GatewayServices, aggregate: &AggregateRequest, code: i64, message: &str) {
     gw.metrics.count_refusal("rejected");
     let mut recorder = CallRecorder::for_client(aggregate.client(), gw.new_call_id(), gw.clock.now());
     gw.write_row(recorder.rejection_row(code, message)).await;

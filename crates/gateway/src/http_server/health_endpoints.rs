@@ -6,10 +6,10 @@ use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
 
-use crate::Gateway;
 use crate::reply::{ReplyBody, http_response};
+use crate::services::GatewayServices;
 
-pub(crate) async fn serve_health_endpoints<B>(gw: &Arc<Gateway>, request: &Request<B>) -> Response<ReplyBody> {
+pub(crate) async fn serve_health_endpoints<B>(gw: &Arc<GatewayServices>, request: &Request<B>) -> Response<ReplyBody> {
     if request.method() != Method::GET {
         return http_response::method_not_allowed_response("GET", "this URL accepts GET");
     }
@@ -25,10 +25,10 @@ pub(crate) async fn serve_health_endpoints<B>(gw: &Arc<Gateway>, request: &Reque
 }
 
 /// Reports the gateway as ready if the store responds and the gateway is not stopping.
-async fn readiness_response(gw: &Arc<Gateway>) -> Response<ReplyBody> {
+async fn readiness_response(gw: &Arc<GatewayServices>) -> Response<ReplyBody> {
     let unready =
         |why: &str| http_response::json_response(StatusCode::SERVICE_UNAVAILABLE, format!("{{\"status\":\"{why}\"}}"));
-    if gw.is_stopping() {
+    if gw.shutdown.is_stopping() {
         return unready("stopping");
     }
     match gw.ledger.flush().await {
@@ -37,8 +37,8 @@ async fn readiness_response(gw: &Arc<Gateway>) -> Response<ReplyBody> {
     }
 }
 
-fn metrics_response(gw: &Gateway) -> Response<ReplyBody> {
-    let text = gw.metrics.render(gw.sessions.count());
+fn metrics_response(gw: &GatewayServices) -> Response<ReplyBody> {
+    let text = gw.metrics.render(gw.sessions.registry.count());
     let mut response = Response::new(ReplyBody::from_message(Bytes::from(text)));
     let kind = HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
     response.headers_mut().insert(CONTENT_TYPE, kind);

@@ -20,8 +20,7 @@ use tracing::{debug, warn};
 
 use super::bearer_token::ConnectionTokenCache;
 use super::smuggling_guard::SmugglingGuardStream;
-use super::{cors, health_endpoints, mcp_endpoint};
-use crate::Gateway;
+use super::{ClientLeg, cors, health_endpoints, mcp_endpoint};
 use crate::reply::{ReplyBody, http_response};
 use crate::runtime::deadline_timer::ConnectionHyperTimer;
 use crate::settings::MAX_READ_BYTES;
@@ -42,13 +41,14 @@ pub(super) struct ClientConnectionContext {
     pub token_cache: ConnectionTokenCache,
 }
 
-/// Accepts connections until `stop` is set. Existing connections finish on their own.
+/// Accepts connections until the gateway stops. Existing connections finish on their own.
 pub(crate) async fn accept_connections(
-    gw: Arc<Gateway>,
+    leg: Arc<ClientLeg>,
     listener: TcpListener,
     kind: ListenerRole,
-    mut stop: watch::Receiver<bool>,
 ) -> std::io::Result<()> {
+    let gw = &leg.services;
+    let mut stop = gw.shutdown.subscribe();
     let address = listener.local_addr()?;
     let guard = Arc::new(HostOriginGuard::new(address, &gw.settings.hosts, &gw.settings.origins));
     let permits = Arc::new(Semaphore::new(gw.settings.max_connections));
@@ -71,9 +71,9 @@ pub(crate) async fn accept_connections(
             drop(stream);
             continue;
         };
-        let (task, guard, stop) = (Arc::clone(&gw), Arc::clone(&guard), stop.clone());
-        let Some(worker) = gw.workers.next_runtime() else {
-            gw.spawn(async move {
+        let (task, guard, stop) = (Arc::clone(&leg), Arc::clone(&guard), stop.clone());
+        let Some(worker) = leg.workers.next_runtime() else {
+            gw.tasks.spawn(async move {
                 serve_connection(task, stream, peer, kind, guard, stop).await;
                 drop(permit);
             });
@@ -81,7 +81,7 @@ pub(crate) async fn accept_connections(
         };
         // Registers the socket with the runtime of the worker that serves it.
         let Ok(stream) = stream.into_std() else { continue };
-        gw.spawn_on(worker, async move {
+        gw.tasks.spawn_on(worker, async move {
             if let Ok(stream) = TcpStream::from_std(stream) {
                 serve_connection(task, stream, peer, kind, guard, stop).await;
             }
@@ -92,7 +92,7 @@ pub(crate) async fn accept_connections(
 }
 
 async fn serve_connection(
-    gw: Arc<Gateway>,
+    leg: Arc<ClientLeg>,
     stream: TcpStream,
     peer: SocketAddr,
     kind: ListenerRole,
@@ -101,18 +101,19 @@ async fn serve_connection(
 ) {
     // Replies are small and complete; Nagle's algorithm would only delay them.
     let _ = stream.set_nodelay(true);
+    let gw = &leg.services;
     let header_timeout = gw.settings.header_timeout;
     let (stream, head_bytes) = SmugglingGuardStream::new(stream, gw.settings.body_timeout);
     let shared = ClientConnectionContext {
         client_address: canonical_ip(peer.ip()),
         token_cache: ConnectionTokenCache::default(),
     };
-    let (gw, guard, shared, head_bytes) = (&gw, &*guard, &shared, &head_bytes);
+    let (leg, guard, shared, head_bytes) = (&*leg, &*guard, &shared, &head_bytes);
     let service = service_fn(move |request: Request<Incoming>| async move {
         if request.headers().contains_key(TRANSFER_ENCODING) && head_bytes.has_content_length() {
             return Ok::<_, Infallible>(http_response::ambiguous_length_response());
         }
-        Ok(handle_request(gw, kind, guard, request, shared).await)
+        Ok(handle_request(leg, kind, guard, request, shared).await)
     });
     // hyper's default limit of 100 headers is not set explicitly, because that would allocate per request.
     let connection = http1::Builder::new()
@@ -148,21 +149,21 @@ async fn serve_connection(
 }
 
 async fn handle_request(
-    gw: &Arc<Gateway>,
+    leg: &ClientLeg,
     kind: ListenerRole,
     guard: &HostOriginGuard,
     request: Request<Incoming>,
     connection: &ClientConnectionContext,
 ) -> Response<ReplyBody> {
     if let Err(rejected) = guard.check(&request) {
-        gw.metrics.count_refusal("host_or_origin");
+        leg.services.metrics.count_refusal("host_or_origin");
         return http_response::http_error_response(rejected.status, &rejected.message);
     }
     let page = cors::request_origin(&request);
     let response = match (kind, &page) {
-        (ListenerRole::Admin, _) => return health_endpoints::serve_health_endpoints(gw, &request).await,
+        (ListenerRole::Admin, _) => return health_endpoints::serve_health_endpoints(&leg.services, &request).await,
         (ListenerRole::Mcp, Some(_)) if let Some(answer) = cors::preflight_response(&request) => answer,
-        (ListenerRole::Mcp, _) => mcp_endpoint::serve(gw, connection, request).await,
+        (ListenerRole::Mcp, _) => mcp_endpoint::serve(leg, connection, request).await,
     };
     match page {
         Some(page) => cors::allow_origin(response, page),

@@ -21,8 +21,7 @@ use hyper::body::Incoming;
 use super::bearer_token::bearer_token_hash;
 use super::listener::ClientConnectionContext;
 use super::request_task::run_request;
-use super::{aggregate_endpoint, request_body, sse_server};
-use crate::Gateway;
+use super::{ClientLeg, aggregate_endpoint, request_body, sse_server};
 use crate::aggregate::AggregateRequest;
 use crate::body::ReceivedBody;
 use crate::config_snapshot::ActiveGrant;
@@ -36,6 +35,7 @@ use crate::refusal::Refusal;
 use crate::reply::{self, ReplyBody, http_response};
 use crate::request_context::{ClientProtocol, RequestContext, StatelessClient, parse_subject};
 use crate::responder::Responder;
+use crate::services::GatewayServices;
 use crate::session::{ClientInfo, Session, wait_for_cancel};
 use crate::telemetry::RequestTrace;
 use crate::upstream::UpstreamSendError;
@@ -45,12 +45,13 @@ pub(super) const DUPLICATE_LAST_EVENT_ID: &str = "the request has more than one 
 
 /// Serves one HTTP request.
 pub(super) async fn serve(
-    gw: &Arc<Gateway>,
+    leg: &ClientLeg,
     connection: &ClientConnectionContext,
     request: Request<Incoming>,
 ) -> Response<ReplyBody> {
+    let gw = &leg.services;
     let (head, incoming) = request.into_parts();
-    let ctx = match authenticate(gw, connection, &head) {
+    let ctx = match authenticate(leg, connection, &head) {
         Ok(RequestEndpoint::Server(ctx)) => ctx,
         Ok(RequestEndpoint::Aggregate(all)) => {
             return Box::pin(aggregate_endpoint::serve(gw, *all, head, incoming)).await;
@@ -59,10 +60,10 @@ pub(super) async fn serve(
     };
     match head.method {
         http::Method::POST => match sse_server::connection_id(&head.uri) {
-            Some(connection) => Box::pin(sse_server::handle_post(gw, ctx, connection, &head.headers, incoming)).await,
+            Some(connection) => Box::pin(sse_server::handle_post(leg, ctx, connection, &head.headers, incoming)).await,
             None => post(gw, ctx, head.headers, incoming).await,
         },
-        http::Method::GET => Box::pin(get(gw, ctx, &head.headers)).await,
+        http::Method::GET => Box::pin(get(leg, ctx, &head.headers)).await,
         http::Method::DELETE => Box::pin(delete(gw, ctx, &head.headers)).await,
         _ => http_response::method_not_allowed_response("POST, GET, DELETE", "this URL accepts POST, GET and DELETE"),
     }
@@ -76,17 +77,18 @@ pub(super) enum RequestEndpoint {
 
 /// Finds the grant by the token and the server by the path.
 fn authenticate(
-    gw: &Gateway,
+    leg: &ClientLeg,
     connection: &ClientConnectionContext,
     head: &Parts,
 ) -> Result<RequestEndpoint, HeaderRejection> {
+    let gw = &leg.services;
     let not_found = |what| Err((StatusCode::NOT_FOUND, what));
     let path = head.uri.path();
     let path = path.strip_suffix('/').unwrap_or(path);
     let Some(name) = path.strip_prefix("/mcp").filter(|rest| rest.is_empty() || rest.starts_with('/')) else {
         return not_found("not found; servers are at /mcp/<server>, and combined at /mcp");
     };
-    let snapshot = gw.config_snapshot();
+    let snapshot = gw.config.snapshot();
     let address = Arc::clone(&connection.client_address);
     let token = bearer_token_hash(&head.headers, &head.uri, &connection.token_cache);
     let token = token.inspect_err(|_| gw.auth_failures.record_failure(&address))?;
@@ -97,7 +99,12 @@ fn authenticate(
         return Err((StatusCode::UNAUTHORIZED, "the token is unknown, expired or revoked"));
     };
     let Some(name) = name.strip_prefix('/') else {
-        return Ok(RequestEndpoint::Aggregate(Box::new(AggregateRequest::new(&snapshot, grant, &address))));
+        return Ok(RequestEndpoint::Aggregate(Box::new(AggregateRequest::new(
+            &snapshot,
+            grant,
+            &address,
+            &leg.aggregate_caches,
+        ))));
     };
     let found = grant.config.servers.get(name).cloned().zip(snapshot.find_server(name).cloned());
     // A server of another grant looks the same as one that does not exist.
@@ -125,7 +132,12 @@ fn unauthorized(status: StatusCode, what: &str) -> Response<ReplyBody> {
     response
 }
 
-async fn post(gw: &Arc<Gateway>, ctx: RequestContext, headers: HeaderMap, incoming: Incoming) -> Response<ReplyBody> {
+async fn post(
+    gw: &Arc<GatewayServices>,
+    ctx: RequestContext,
+    headers: HeaderMap,
+    incoming: Incoming,
+) -> Response<ReplyBody> {
     let reject_request = |status, what: String| gw.reject_http(gw.recorder_for_http_method(&ctx, "POST"), status, what);
     if let Err((status, what)) = check_post(&headers) {
         return reject_request(status, what.to_owned()).await;
@@ -149,7 +161,7 @@ pub(crate) struct InboundClientMessage {
 
 /// Handles a message.
 pub(super) async fn run_message(
-    gw: Arc<Gateway>,
+    gw: Arc<GatewayServices>,
     InboundClientMessage { endpoint: to, headers, body }: InboundClientMessage,
     responder: Responder,
 ) {
@@ -162,7 +174,7 @@ pub(super) async fn run_message(
 }
 
 async fn handle_message(
-    gw: &Arc<Gateway>,
+    gw: &Arc<GatewayServices>,
     mut ctx: RequestContext,
     headers: HeaderMap,
     body: ReceivedBody,
@@ -230,7 +242,7 @@ async fn handle_message(
 /// Handles a request, after opening a pooled session if the server needs one. The client can cancel while the session
 /// is being opened.
 pub(crate) async fn handle_request(
-    gw: &Gateway,
+    gw: &GatewayServices,
     mut ctx: RequestContext,
     request: &ClientRequest<'_>,
     responder: Responder,
@@ -262,7 +274,7 @@ pub(crate) async fn handle_request(
 
 /// Replies to a request that cannot be sent because the handshake with its server failed.
 async fn reply_handshake_failed(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     refusal: Refusal,
@@ -290,7 +302,7 @@ async fn reply_handshake_failed(
 
 // Calls are handled inline; the other futures are boxed so that they do not enlarge the future of a call.
 pub(crate) async fn dispatch(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     mut responder: Responder,
@@ -376,7 +388,7 @@ impl<'a> SessionLookupScope<'a> {
 
 /// Determines the client's protocol from this request alone.
 pub(super) async fn detect_client_protocol(
-    gw: &Gateway,
+    gw: &GatewayServices,
     scope: SessionLookupScope<'_>,
     headers: &HeaderMap,
     message: &ClientMessage<'_>,
@@ -396,7 +408,7 @@ pub(super) async fn detect_client_protocol(
 }
 
 async fn detect_stateful_client(
-    gw: &Gateway,
+    gw: &GatewayServices,
     scope: SessionLookupScope<'_>,
     headers: &HeaderMap,
     message: &ClientMessage<'_>,
@@ -417,7 +429,7 @@ async fn detect_stateful_client(
 /// Returns the session named in the headers of a request with any HTTP method. If the headers also name a revision, it
 /// must be the session's.
 pub(super) async fn require_session(
-    gw: &Gateway,
+    gw: &GatewayServices,
     scope: SessionLookupScope<'_>,
     headers: &HeaderMap,
     supported: impl FnOnce() -> Vec<Revision>,
@@ -433,7 +445,7 @@ pub(super) async fn require_session(
 }
 
 async fn session_from_headers(
-    gw: &Gateway,
+    gw: &GatewayServices,
     scope: SessionLookupScope<'_>,
     headers: &HeaderMap,
 ) -> Result<Arc<Session>, ProtocolError> {
@@ -446,7 +458,7 @@ async fn session_from_headers(
     let id =
         first.ok_or_else(|| invalid("start with `initialize`, and send the `Mcp-Session-Id` from its response"))?;
     let id = id.to_str().map_err(|_| invalid("the `Mcp-Session-Id` header is not plain text"))?;
-    gw.find_session(id, scope.grant, scope.server).await?.ok_or_else(|| {
+    gw.sessions.find_or_restore(id, scope.grant, scope.server).await?.ok_or_else(|| {
         ProtocolError::new(
             StatusCode::NOT_FOUND,
             code::INVALID_REQUEST,
@@ -490,7 +502,8 @@ fn detect_stateless_client(
     })
 }
 
-async fn get(gw: &Arc<Gateway>, mut ctx: RequestContext, headers: &HeaderMap) -> Response<ReplyBody> {
+async fn get(leg: &ClientLeg, mut ctx: RequestContext, headers: &HeaderMap) -> Response<ReplyBody> {
+    let gw = &leg.services;
     if has_stateless_header(headers) {
         return http_response::method_not_allowed_response("POST", "the stateless protocol has no GET");
     }
@@ -504,7 +517,7 @@ async fn get(gw: &Arc<Gateway>, mut ctx: RequestContext, headers: &HeaderMap) ->
             gw.record_rejection(&ctx, code, &message).await;
             return http_response::method_not_allowed_response("POST", &message);
         }
-        return sse_server::open_connection(gw, ctx).await;
+        return sse_server::open_connection(leg, ctx).await;
     }
     let supported = || ctx.supported_revisions(ProtocolGeneration::Stateful);
     let found = require_session(gw, SessionLookupScope::of(&ctx), headers, supported).await;
@@ -526,7 +539,7 @@ async fn get(gw: &Arc<Gateway>, mut ctx: RequestContext, headers: &HeaderMap) ->
     }
 }
 
-async fn delete(gw: &Arc<Gateway>, mut ctx: RequestContext, headers: &HeaderMap) -> Response<ReplyBody> {
+async fn delete(gw: &Arc<GatewayServices>, mut ctx: RequestContext, headers: &HeaderMap) -> Response<ReplyBody> {
     if has_stateless_header(headers) {
         return http_response::method_not_allowed_response("POST", "the stateless protocol has no DELETE");
     }
@@ -540,16 +553,16 @@ async fn delete(gw: &Arc<Gateway>, mut ctx: RequestContext, headers: &HeaderMap)
                 .await
         }
         Ok(session) => {
-            gw.end_session(&session);
+            gw.sessions.end(&session);
             ctx.client_protocol = ClientProtocol::Stateful(Some(session));
             let task = Arc::clone(gw);
-            gw.spawn(async move { initialize::end_session(&task, &ctx).await });
+            gw.tasks.spawn(async move { initialize::end_session(&task, &ctx).await });
             http_response::empty_response(StatusCode::NO_CONTENT)
         }
     }
 }
 
-impl Gateway {
+impl GatewayServices {
     /// Records that a client asked for an unsupported revision.
     async fn record_probe(&self, ctx: &RequestContext) {
         let mut recorder = CallRecorder::for_request(ctx, self.new_call_id(), self.clock.now());

@@ -7,14 +7,14 @@ use http::{Response, StatusCode};
 use tokio::sync::oneshot;
 
 use super::mcp_endpoint::{InboundClientMessage, run_message};
-use crate::Gateway;
 use crate::reply::{ReplyBody, http_response};
 use crate::responder::Responder;
+use crate::services::GatewayServices;
 
 /// Spawns the work for one message and waits for its response. Any remaining work continues after the response.
-pub(super) async fn run_request(gw: &Arc<Gateway>, message: InboundClientMessage) -> Response<ReplyBody> {
+pub(super) async fn run_request(gw: &Arc<GatewayServices>, message: InboundClientMessage) -> Response<ReplyBody> {
     let (responder, response) = Responder::new();
-    gw.spawn(run_message(Arc::clone(gw), message, responder));
+    gw.tasks.spawn(run_message(Arc::clone(gw), message, responder));
     response_or_error(response).await
 }
 

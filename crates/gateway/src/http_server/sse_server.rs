@@ -16,12 +16,12 @@ use http::{Response, StatusCode, Uri};
 use hyper::body::Incoming;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
-use super::request_body;
-use crate::Gateway;
+use super::{ClientLeg, request_body};
 use crate::methods::standalone_stream;
 use crate::reply::{ReplyBody, http_response};
 use crate::request_context::RequestContext;
 use crate::responder::ClientSessionCell;
+use crate::services::GatewayServices;
 use crate::single_session_client::{SingleSessionClient, end_session, stop_event_forwarder};
 use crate::stream_revalidation::StreamRevalidation;
 
@@ -35,8 +35,8 @@ const MAX_QUEUED_POSTS: usize = 64;
 const FINAL_WRITE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// All open connections, by id.
-#[derive(Debug, Default)]
-pub(crate) struct ClientSseConnections(Mutex<HashMap<Box<str>, Arc<ClientSseConnection>>>);
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ClientSseConnections(Arc<Mutex<HashMap<Box<str>, Arc<ClientSseConnection>>>>);
 
 /// A connection with its grant, its server and the session of its client.
 #[derive(Debug)]
@@ -84,7 +84,8 @@ pub(crate) fn connection_id(uri: &Uri) -> Option<&str> {
 
 /// Opens a connection. It ends when the client disconnects, when its grant or server is removed, or when the gateway
 /// stops.
-pub(crate) async fn open_connection(gw: &Arc<Gateway>, ctx: RequestContext) -> Response<ReplyBody> {
+pub(crate) async fn open_connection(leg: &ClientLeg, ctx: RequestContext) -> Response<ReplyBody> {
+    let gw = &leg.services;
     let guard = match standalone_stream::acquire_stream_slot(gw, &ctx).await {
         Ok(guard) => guard,
         Err(refusal) => return http_response::http_error_response(StatusCode::TOO_MANY_REQUESTS, &refusal.message()),
@@ -99,23 +100,24 @@ pub(crate) async fn open_connection(gw: &Arc<Gateway>, ctx: RequestContext) -> R
         order_lock: Arc::default(),
         post_slots: Arc::new(Semaphore::new(MAX_QUEUED_POSTS)),
     };
-    let Some(id) = gw.sse_connections.insert(connection) else {
+    let Some(id) = leg.sse_connections.insert(connection) else {
         return http_response::http_error_response(
             StatusCode::INTERNAL_SERVER_ERROR,
             "no random bytes available for a connection id",
         );
     };
     let (events, receiver) = mpsc::channel(1);
-    let task = Arc::clone(gw);
-    gw.spawn(async move {
-        serve_connection(&task, &ctx, &id, &slot, events, queue).await;
+    let (task, connections) = (Arc::clone(gw), leg.sse_connections.clone());
+    gw.tasks.spawn(async move {
+        serve_connection(&task, &connections, &ctx, &id, &slot, events, queue).await;
         drop(guard);
     });
     http_response::event_stream_response(receiver)
 }
 
 async fn serve_connection(
-    gw: &Gateway,
+    gw: &GatewayServices,
+    connections: &ClientSseConnections,
     ctx: &RequestContext,
     id: &str,
     slot: &ClientSessionCell,
@@ -126,7 +128,7 @@ async fn serve_connection(
     let _ = events.send(sse_endpoint_event(&address).into()).await;
     relay_messages(gw, ctx, slot, &events, &mut queue).await;
     // No more messages are accepted. Requests in flight get the drain period to finish.
-    gw.sse_connections.remove(id);
+    connections.remove(id);
     stop_event_forwarder(slot);
     let rest = async {
         while let Some(text) = queue.recv().await {
@@ -141,7 +143,7 @@ async fn serve_connection(
 
 /// Relays messages as events until the client disconnects, the grant loses access, or the gateway stops.
 async fn relay_messages(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     slot: &ClientSessionCell,
     events: &mpsc::Sender<Bytes>,
@@ -158,13 +160,13 @@ async fn relay_messages(
                 // The grant may no longer allow the negotiated revision.
                 let session = slot.lock().unwrap_or_else(PoisonError::into_inner).clone();
                 let session_ctx = session.map_or_else(|| ctx.clone(), |session| ctx.with_session(session));
-                match gw.revalidate(&session_ctx) {
+                match gw.config.revalidate(&session_ctx) {
                     StreamRevalidation::Revoked => return,
                     StreamRevalidation::Unchanged | StreamRevalidation::Replaced(_) => continue,
                 }
             }
             () = events.closed() => return,
-            () = gw.wait_for_shutdown() => return,
+            () = gw.shutdown.wait() => return,
         };
         if events.send(next).await.is_err() {
             return;
@@ -179,17 +181,18 @@ fn to_event(text: &Bytes) -> Bytes {
 
 /// Accepts a client's message. Its result is sent as an event, because clients drop a connection whose POST fails.
 pub(crate) async fn handle_post(
-    gw: &Arc<Gateway>,
+    leg: &ClientLeg,
     ctx: RequestContext,
     id: &str,
     headers: &HeaderMap,
     incoming: Incoming,
 ) -> Response<ReplyBody> {
+    let gw = &leg.services;
     let reject = |status, what: String| gw.reject_http(gw.recorder_for_http_method(&ctx, "POST"), status, what);
     if let Err((status, what)) = check_body(headers) {
         return reject(status, what.to_owned()).await;
     }
-    let Some(connection) = gw.sse_connections.find(id, &ctx) else {
+    let Some(connection) = leg.sse_connections.find(id, &ctx) else {
         let what = "the connection is unknown or has ended; open one with a GET";
         return reject(StatusCode::NOT_FOUND, what.to_owned()).await;
     };
@@ -212,7 +215,7 @@ pub(crate) async fn handle_post(
     let (done, taken) = oneshot::channel();
     let task = Arc::clone(gw);
     // In a task of its own: a client that disconnects must not skip the record or leak a reservation.
-    gw.spawn(async move {
+    gw.tasks.spawn(async move {
         let turn = connection.order_lock.lock().await;
         let handshake = connection.client.handle_message(&task, ctx.clone(), text).await;
         let _ = done.send(());
@@ -236,7 +239,7 @@ pub(crate) async fn handle_post(
 
 /// Checks that the version header, if present, matches the negotiated revision.
 fn check_header_revision(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     connection: &ClientSseConnection,
     headers: &HeaderMap,

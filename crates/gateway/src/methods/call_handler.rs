@@ -23,11 +23,12 @@ use crate::pipeline::{
     task_ownership, upstream_param_headers, wait_or_cancel,
 };
 use crate::refusal::Refusal;
+use crate::reply;
 use crate::request_context::{ProtocolTranslation, RequestContext, RequestSubject};
 use crate::responder::Responder;
+use crate::services::GatewayServices;
 use crate::session::ProgressRelay;
 use crate::upstream::{UpstreamResponse, UpstreamSendError};
-use crate::{Gateway, reply};
 
 /// Result of a call that was not refused.
 enum AllowedCallResult {
@@ -43,7 +44,7 @@ enum AllowedCallResult {
 
 /// Handles a request that is subject to the policy.
 pub(crate) async fn handle_call(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     subject: &RequestSubject<'_>,
@@ -81,7 +82,7 @@ pub(crate) async fn handle_call(
 }
 
 async fn finish_aborted(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     subject: &RequestSubject<'_>,
@@ -111,7 +112,7 @@ async fn finish_aborted(
 
 /// Replies to a request whose server cannot be reached. Tools that the policy hides stay hidden.
 pub(crate) async fn handle_unreachable(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     subject: &RequestSubject<'_>,
@@ -153,7 +154,7 @@ impl From<Refusal> for CallAbort {
 }
 
 async fn run_pipeline(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     subject: &RequestSubject<'_>,
@@ -245,7 +246,7 @@ async fn run_pipeline(
 
 /// Mutant of [`run_pipeline`] for mutation tests: sends a call even though it exceeds its limits.
 async fn send_refused(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     subject: &RequestSubject<'_>,
@@ -270,7 +271,7 @@ async fn send_refused(
 /// Finds the suspended call that the request resumes, and returns a context with that call's session. The call's
 /// in-flight guard moves to the responder.
 fn find_suspended_context(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     subject: &RequestSubject<'_>,
@@ -290,7 +291,7 @@ const CLIENT_LEFT_MESSAGE: &str = "the client disconnected while the call was qu
 
 /// Returns a context with a session that is exclusive to this call.
 async fn with_exclusive_session(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     recorder: &CallRecorder,
@@ -334,7 +335,7 @@ fn request_state(ctx: &RequestContext, request: &ClientRequest<'_>) -> Option<St
 /// Reserves the charges for a call. In observe mode, a call that exceeds its limits is recorded but not refused. A
 /// resumed call is not charged again.
 async fn reserve_charges(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     terms: AllowTerms,
     is_resumed: bool,
@@ -353,7 +354,7 @@ async fn reserve_charges(
 /// Stores the task ownership or resource subscription that results from a response, before the client sees the
 /// response.
 async fn record_side_effects(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     rounds: &CallRounds<'_>,
@@ -373,7 +374,7 @@ async fn record_side_effects(
 
 /// Removes and returns the suspended call that a request resumes; `None` if the request starts a new call.
 fn take_suspended(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     subject: &RequestSubject<'_>,
@@ -389,7 +390,7 @@ fn take_suspended(
 
 /// Like [`take_suspended`], but ends the call if the active policy no longer allows the input responses.
 fn recheck_suspended(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     subject: &RequestSubject<'_>,

@@ -8,22 +8,21 @@ use gatelodge_store::CallOutcome;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::policy_exempt_messages::{exchange_with_upstream, reply_refusal};
-use crate::pipeline::upstream_session::handshake::{
-    agreed_revision, end_upstream_session, handshake_timeout, has_tasks,
-};
+use crate::pipeline::upstream_session::handshake::{agreed_revision, handshake_timeout, has_tasks};
 use crate::pipeline::upstream_session::protocol_probe::fetch_server_info;
 use crate::pipeline::upstream_session::session_slot::reserve_session_slot;
 use crate::pipeline::{CallRecorder, response_for_client, result_text};
 use crate::refusal::Refusal;
+use crate::reply;
 use crate::request_context::RequestContext;
 use crate::responder::Responder;
+use crate::services::GatewayServices;
 use crate::session::{ClientInfo, Session, SessionParams};
 use crate::upstream::{UpstreamResponse, UpstreamSendError, UpstreamSessionLink};
-use crate::{Gateway, reply};
 
 /// Handles `initialize`.
 pub(crate) async fn handle_initialize(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     mut recorder: CallRecorder,
@@ -52,7 +51,7 @@ pub(crate) async fn handle_initialize(
 }
 
 async fn open_session(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     recorder: &CallRecorder,
@@ -80,7 +79,7 @@ async fn open_session(
     let revision = agreed_revision(&result).filter(|revision| revision.generation() == ProtocolGeneration::Stateful);
     let revision = revision.ok_or_else(|| gone("the server chose a revision that has no handshake or is unknown"))?;
     if let Err(protocol_error) = ctx.check_revision(revision) {
-        end_upstream_session(gw, &ctx.upstream, exchange.session_link.clone()).await;
+        gw.sessions.end_at_upstream(&ctx.upstream, exchange.session_link.clone()).await;
         return Err(Refusal::Protocol(protocol_error));
     }
     let client = ClientInfo::of(request.params().and_then(|params| params.get("clientInfo")));
@@ -97,8 +96,8 @@ async fn open_session(
         is_upstream_stateless: false,
         accepts_log_messages: true,
     };
-    let Some(session) = Session::new(opening).and_then(|session| gw.sessions.insert(session)) else {
-        end_upstream_session(gw, &ctx.upstream, exchange.session_link.clone()).await;
+    let Some(session) = Session::new(opening).and_then(|session| gw.sessions.registry.insert(session)) else {
+        gw.sessions.end_at_upstream(&ctx.upstream, exchange.session_link.clone()).await;
         return Err(gone("there are too many sessions").into());
     };
     session.note_list_changed(&result);
@@ -106,13 +105,16 @@ async fn open_session(
         session.tasks.note_server_task();
     }
     if responder.set_session(&session) {
-        gw.persist_session(&session).await;
+        gw.sessions.persist(&session).await;
     }
     Ok((text, outcome))
 }
 
 /// Returns whether the upstream rejected the handshake, which suggests that it does not support handshakes.
-fn is_handshake_rejected(exchanged: &Result<(Bytes, UpstreamResponse), UpstreamSendError>, gw: &Gateway) -> bool {
+fn is_handshake_rejected(
+    exchanged: &Result<(Bytes, UpstreamResponse), UpstreamSendError>,
+    gw: &GatewayServices,
+) -> bool {
     match exchanged {
         Err(UpstreamSendError::Status(400 | 404 | 405)) => true,
         Ok((message, _)) => matches!(result_text(message, &gw.settings.reply_limits), Ok(None)),
@@ -122,7 +124,7 @@ fn is_handshake_rejected(exchanged: &Result<(Bytes, UpstreamResponse), UpstreamS
 
 /// Opens a session with a stateful client of a stateless upstream. The session exists only in the gateway.
 async fn open_local_session(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     server_info: Bytes,
@@ -148,10 +150,10 @@ async fn open_local_session(
         is_upstream_stateless: true,
         accepts_log_messages: true,
     };
-    let session = Session::new(opening).and_then(|session| gw.sessions.insert(session));
+    let session = Session::new(opening).and_then(|session| gw.sessions.registry.insert(session));
     let session = session.ok_or_else(|| UpstreamSendError::NotSent("there are too many sessions".to_owned()))?;
     if responder.set_session(&session) {
-        gw.persist_session(&session).await;
+        gw.sessions.persist(&session).await;
     }
     Ok((gatelodge_mcp::result_response(request.id(), &text).into(), CallOutcome::Ok))
 }
@@ -174,11 +176,11 @@ fn to_initialize_result(ctx: &RequestContext, server_info: &[u8], revision: Revi
 }
 
 /// Ends a session in the gateway and at the upstream.
-pub(crate) async fn end_session(gw: &Gateway, ctx: &RequestContext) {
+pub(crate) async fn end_session(gw: &GatewayServices, ctx: &RequestContext) {
     let Some(session) = ctx.session() else { return };
-    gw.delete_session(session).await;
+    gw.sessions.delete(session).await;
     session.end_stream();
-    end_upstream_session(gw, &ctx.upstream, session.upstream_link()).await;
+    gw.sessions.end_at_upstream(&ctx.upstream, session.upstream_link()).await;
     let mut recorder = CallRecorder::for_request(ctx, gw.new_call_id(), gw.clock.now());
     recorder.set_method("DELETE");
     gw.write_row(recorder.outcome_row(CallOutcome::Ok, None)).await;

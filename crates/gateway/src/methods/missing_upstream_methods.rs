@@ -7,17 +7,17 @@ use gatelodge_mcp::{ClientRequest, Method, ProtocolGeneration, code, error_respo
 use gatelodge_store::CallOutcome;
 use http::StatusCode;
 
-use crate::Gateway;
 use crate::pipeline::CallRecorder;
 use crate::refusal::Refusal;
 use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::responder::Responder;
+use crate::services::GatewayServices;
 use crate::session::Session;
 
 /// Replies to a request whose method the upstream's protocol generation lacks. For any other method, returns the
 /// recorder and the responder, so that the caller can handle the request.
 pub(crate) async fn reply_if_untranslatable(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     mut recorder: CallRecorder,
@@ -77,11 +77,11 @@ fn discover_result(ctx: &RequestContext, session: &Session) -> String {
     ctx.upstream.secret_redactor().redact_json(out)
 }
 
-async fn set_log_level(gw: &Gateway, ctx: &RequestContext, request: &ClientRequest<'_>) -> String {
+async fn set_log_level(gw: &GatewayServices, ctx: &RequestContext, request: &ClientRequest<'_>) -> String {
     let level = request.params().and_then(|params| params.get("level")?.as_str());
     match (level, ctx.session()) {
         (Some(level), Some(session)) => {
-            gw.persist_log_level(session, &level).await;
+            gw.sessions.persist_log_level(session, &level).await;
             result_response(request.id(), "{}")
         }
         _ => error_response(Some(request.id()), code::INVALID_PARAMS, "`params.level` must be a string", None),

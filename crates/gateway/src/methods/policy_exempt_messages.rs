@@ -16,15 +16,16 @@ use crate::pipeline::{
     CallRecorder, ForwardContext, ForwardOutcome, forward, response_for_client, response_status, rewrite_for_upstream,
 };
 use crate::refusal::Refusal;
+use crate::reply;
 use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::responder::Responder;
+use crate::services::GatewayServices;
 use crate::session::{ClientResponseDestination, ProgressRelay};
 use crate::upstream::{Permit, UpstreamRequest, UpstreamResponse, UpstreamSendError};
-use crate::{Gateway, reply};
 
 /// Forwards a request that every policy allows, and its response.
 pub(crate) async fn forward_request(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     mut recorder: CallRecorder,
@@ -44,17 +45,17 @@ pub(crate) async fn forward_request(
 }
 
 /// Stores the client's log level, to restore it after the server has lost the session.
-async fn store_log_level(gw: &Gateway, ctx: &RequestContext, request: &ClientRequest<'_>) {
+async fn store_log_level(gw: &GatewayServices, ctx: &RequestContext, request: &ClientRequest<'_>) {
     let level = request.params().filter(|_| *request.method() == Method::SetLevel);
     let level = level.and_then(|params| params.get("level")?.as_str());
     if let Some((session, level)) = ctx.session().zip(level) {
-        gw.persist_log_level(session, &level).await;
+        gw.sessions.persist_log_level(session, &level).await;
     }
 }
 
 /// Replies to a request that is not subject to the policy and got no response from the upstream.
 pub(crate) async fn reply_failure(
-    gw: &Gateway,
+    gw: &GatewayServices,
     id: &RequestId<'_>,
     recorder: &mut CallRecorder,
     error: UpstreamSendError,
@@ -66,7 +67,7 @@ pub(crate) async fn reply_failure(
 
 /// Like [`reply_failure`], with a given refusal and outcome.
 pub(super) async fn reply_refusal(
-    gw: &Gateway,
+    gw: &GatewayServices,
     id: &RequestId<'_>,
     recorder: &mut CallRecorder,
     why: (Refusal, CallOutcome),
@@ -83,7 +84,7 @@ pub(super) async fn reply_refusal(
 }
 
 async fn exchange_for_client(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     recorder: &CallRecorder,
@@ -107,7 +108,7 @@ async fn exchange_for_client(
 
 /// Sends a request with an id assigned by the gateway, and returns the upstream's response unchanged.
 pub(crate) async fn exchange_with_upstream(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     recorder: &CallRecorder,
@@ -138,7 +139,7 @@ pub(crate) async fn exchange_with_upstream(
 }
 
 /// Forwards a notification or response, with its ids translated to the upstream's.
-pub(crate) async fn forward_one_way(gw: &Gateway, ctx: &RequestContext, message: &ClientMessage<'_>) {
+pub(crate) async fn forward_one_way(gw: &GatewayServices, ctx: &RequestContext, message: &ClientMessage<'_>) {
     if ctx.translation() == ProtocolTranslation::ToStateless {
         return handle_locally(gw, ctx, message).await;
     }
@@ -187,7 +188,7 @@ pub(crate) async fn forward_one_way(gw: &Gateway, ctx: &RequestContext, message:
 
 /// Handles notifications and responses for a stateless upstream, which cannot receive them: a cancellation ends the
 /// request, a response is passed to the waiting call, and everything else is dropped.
-async fn handle_locally(gw: &Gateway, ctx: &RequestContext, message: &ClientMessage<'_>) {
+async fn handle_locally(gw: &GatewayServices, ctx: &RequestContext, message: &ClientMessage<'_>) {
     let Some(session) = ctx.session() else { return };
     let mut recorder = CallRecorder::for_request(ctx, gw.new_call_id(), gw.clock.now());
     let is_taken = match message {
@@ -245,7 +246,7 @@ fn notification_permit(ctx: &RequestContext, notification: &ClientNotification<'
 /// # Errors
 /// The active policy no longer allows the server request. The error contains a permit for declining it.
 fn response_permit(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     response: &ClientResponse<'_>,
     recorder: &mut CallRecorder,

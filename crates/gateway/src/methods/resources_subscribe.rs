@@ -4,9 +4,9 @@ use gatelodge_mcp::http_headers::ProtocolError;
 use gatelodge_mcp::{ClientRequest, Method, code};
 use http::StatusCode;
 
-use crate::Gateway;
 use crate::refusal::Refusal;
 use crate::request_context::{RequestContext, RequestSubject};
+use crate::services::GatewayServices;
 
 /// Checks the limit on subscriptions per session.
 ///
@@ -27,7 +27,7 @@ pub(super) fn check_subscription_limit(
 
 /// Handles subscriptions for a stateless upstream, which cannot store them.
 pub(super) async fn subscribe_locally(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     subject: &RequestSubject<'_>,
@@ -42,20 +42,20 @@ pub(super) async fn subscribe_locally(
 
 /// Stores a subscription after the server has accepted it.
 pub(super) async fn store_subscription(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     subject: &RequestSubject<'_>,
 ) {
     let Some((session, uri)) = ctx.session().zip(subject.target()) else { return };
     if *request.method() == Method::ResourcesSubscribe && session.subscriptions.add(uri) {
-        gw.persist_subscriptions(&session.subscriptions).await;
+        gw.sessions.persist_subscriptions(&session.subscriptions).await;
     }
 }
 
 /// Removes a subscription, whether or not the request succeeds.
 pub(super) async fn remove_subscription(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     subject: &RequestSubject<'_>,
@@ -65,6 +65,6 @@ pub(super) async fn remove_subscription(
     let server_part = session.server().is_none().then(|| session.subscriptions.for_server(ctx.upstream.name()));
     let subscriptions = server_part.as_ref().unwrap_or(&session.subscriptions);
     if *request.method() == Method::ResourcesUnsubscribe && subscriptions.remove(uri) {
-        gw.persist_subscriptions(subscriptions).await;
+        gw.sessions.persist_subscriptions(subscriptions).await;
     }
 }

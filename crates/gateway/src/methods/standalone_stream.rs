@@ -11,8 +11,8 @@ use gatelodge_store::CallOutcome;
 use http::{HeaderValue, Response, StatusCode};
 use tokio::sync::{Notify, mpsc};
 
+use super::advertised_lists::advertised_list_changes;
 use super::subscriptions_listen::notification_filter::NotificationFilter;
-use crate::Gateway;
 use crate::pipeline::server_message_filter::{filter_standalone_notification, relay_server_request};
 use crate::pipeline::upstream_session::handshake::{reopen_if_stale, reopen_session};
 use crate::pipeline::upstream_session::session_recovery::{can_mean_lost_session, is_session_lost};
@@ -21,6 +21,7 @@ use crate::refusal::Refusal;
 use crate::reply::{ReplyBody, http_response};
 use crate::request_context::RequestContext;
 use crate::runtime::InFlightGuard;
+use crate::services::GatewayServices;
 use crate::session::list_changed::{ListChangedSet, list_changed_notification as changed_list};
 use crate::session::{STANDALONE_STREAM, Session, SseEventId, StandaloneStreamState};
 use crate::stream_revalidation::StreamRevalidation;
@@ -37,7 +38,7 @@ pub(crate) const STREAM_HANDOVER_TIMEOUT: Duration = Duration::from_secs(1);
 pub(crate) const REVALIDATION_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Resumes a stream that the client lost: a response stream or the standalone stream.
-pub(crate) async fn resume_stream(gw: &Arc<Gateway>, ctx: RequestContext, last: &str) -> Response<ReplyBody> {
+pub(crate) async fn resume_stream(gw: &Arc<GatewayServices>, ctx: RequestContext, last: &str) -> Response<ReplyBody> {
     let Some(session) = ctx.session() else {
         return http_response::http_error_response(StatusCode::BAD_REQUEST, "start with `initialize`");
     };
@@ -59,7 +60,7 @@ pub(crate) async fn resume_stream(gw: &Arc<Gateway>, ctx: RequestContext, last: 
 }
 
 /// Replies that the missed events are not available.
-async fn reply_unknown_event(gw: &Gateway, ctx: &RequestContext) -> Response<ReplyBody> {
+async fn reply_unknown_event(gw: &GatewayServices, ctx: &RequestContext) -> Response<ReplyBody> {
     let mut recorder = CallRecorder::for_request(ctx, gw.new_call_id(), gw.clock.now());
     recorder.set_method("GET");
     gw.record_refusal(&mut recorder, &Refusal::UnknownReference).await;
@@ -73,7 +74,7 @@ async fn reply_unknown_event(gw: &Gateway, ctx: &RequestContext) -> Response<Rep
 /// the client disconnects, opens another stream or ends the session, when the grant loses access to the server, or when
 /// the gateway stops.
 pub(crate) async fn open_stream(
-    gw: &Arc<Gateway>,
+    gw: &Arc<GatewayServices>,
     ctx: RequestContext,
     last_event: Option<SseEventId>,
 ) -> Response<ReplyBody> {
@@ -83,7 +84,7 @@ pub(crate) async fn open_stream(
     };
     let (events, receiver) = mpsc::channel(MAX_QUEUED_EVENTS);
     let task = Arc::clone(gw);
-    gw.spawn(async move {
+    gw.tasks.spawn(async move {
         serve_stream(task, ctx, last_event, events).await;
         drop(in_flight);
     });
@@ -91,7 +92,7 @@ pub(crate) async fn open_stream(
 }
 
 /// Acquires one of the grant's stream slots, and records the request.
-pub(crate) async fn acquire_stream_slot(gw: &Gateway, ctx: &RequestContext) -> Result<InFlightGuard, Refusal> {
+pub(crate) async fn acquire_stream_slot(gw: &GatewayServices, ctx: &RequestContext) -> Result<InFlightGuard, Refusal> {
     let mut recorder = CallRecorder::for_request(ctx, gw.new_call_id(), gw.clock.now());
     recorder.set_method("GET");
     match InFlightGuard::for_stream(&ctx.grant) {
@@ -107,7 +108,7 @@ pub(crate) async fn acquire_stream_slot(gw: &Gateway, ctx: &RequestContext) -> R
 }
 
 async fn serve_stream(
-    gw: Arc<Gateway>,
+    gw: Arc<GatewayServices>,
     ctx: RequestContext,
     last_event: Option<SseEventId>,
     events: mpsc::Sender<Bytes>,
@@ -133,7 +134,7 @@ async fn serve_stream(
 /// Serves the stream under one configuration, after sending `list_changed` if `is_due`. Returns the context to continue
 /// with after a configuration change, or `None` if the stream has ended.
 async fn serve_until_change(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     last_event_id: Option<HeaderValue>,
     is_due: &mut bool,
@@ -155,14 +156,14 @@ async fn serve_until_change(
                     return None;
                 }
             }
-            _ = revalidation.tick() => match gw.revalidate(ctx) {
+            _ = revalidation.tick() => match gw.config.revalidate(ctx) {
                 StreamRevalidation::Unchanged => {}
                 StreamRevalidation::Replaced(next) => return Some(*next),
                 StreamRevalidation::Revoked => return None,
             },
             () = handle.notified() => return None,
             () = events.closed() => return None,
-            () = gw.wait_for_shutdown() => return None,
+            () = gw.shutdown.wait() => return None,
         }
     }
 }
@@ -186,13 +187,13 @@ pub(crate) async fn send_backlog(session: &Session, missed: Option<Vec<Bytes>>, 
 
 /// Sends `list_changed` for every list the server advertised, once the advertised set is known.
 pub(crate) async fn notify_list_changes(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     events: &mpsc::Sender<Bytes>,
     encode: impl Fn(&str) -> Bytes,
 ) {
     let Some(session) = ctx.session() else { return };
-    for method in gw.advertised_list_changes(ctx, session).await.methods() {
+    for method in advertised_list_changes(gw, ctx, session).await.methods() {
         let Ok(place) = events.reserve().await else { return };
         place.send(encode(&changed_list(&method)));
     }
@@ -201,7 +202,7 @@ pub(crate) async fn notify_list_changes(
 /// Follows the upstream's standalone stream from the last event, and relays its messages, encoded with `encode`. If the
 /// upstream has no stream, waits forever, so that the client's stream stays open.
 pub(crate) async fn follow_upstream_stream(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     last: Option<HeaderValue>,
     events: &mpsc::Sender<Bytes>,
@@ -319,7 +320,7 @@ fn refusal_status(answer: &Result<UpstreamResponse, UpstreamSendError>) -> Statu
 
 /// Returns whether the upstream has lost the session, judged by the status and a ping. Returns `None` if neither is
 /// conclusive.
-async fn is_session_forgotten(gw: &Gateway, ctx: &RequestContext, status: StatusCode) -> Option<bool> {
+async fn is_session_forgotten(gw: &GatewayServices, ctx: &RequestContext, status: StatusCode) -> Option<bool> {
     ctx.upstream_session()?;
     match status == StatusCode::NOT_FOUND || can_mean_lost_session(ctx, status) {
         true => is_session_lost(gw, ctx).await,
@@ -329,7 +330,7 @@ async fn is_session_forgotten(gw: &Gateway, ctx: &RequestContext, status: Status
 
 /// Reopens a session that the upstream has lost. Calls would do this too, but a client that only listens makes none.
 /// Returns the number of handshake attempts.
-async fn reopen_forgotten_session(gw: &Gateway, ctx: &RequestContext) -> Option<u64> {
+async fn reopen_forgotten_session(gw: &GatewayServices, ctx: &RequestContext) -> Option<u64> {
     let session = ctx.upstream_session()?;
     reopen_session(gw, ctx, Some(session.handshake_attempts())).await;
     Some(session.handshake_attempts())
@@ -350,7 +351,7 @@ fn set_last_event_id(ctx: &RequestContext, last: Option<HeaderValue>, attempt: O
 
 /// Returns the permit for opening the stream: a GET for a stateful upstream, `subscriptions/listen` for a stateless
 /// one. Resources that the policy denies are left out, and each denial is recorded once.
-async fn stream_permit(gw: &Gateway, ctx: &RequestContext, last: Option<HeaderValue>) -> Option<Permit> {
+async fn stream_permit(gw: &GatewayServices, ctx: &RequestContext, last: Option<HeaderValue>) -> Option<Permit> {
     let Some(session) = ctx.session().filter(|session| session.is_upstream_stateless()) else {
         let (session_link, revision) = ctx.upstream_session_address();
         return Some(Permit::for_event_stream(session_link, revision, last));
@@ -379,7 +380,7 @@ async fn wait_for_subscription_change(ctx: &RequestContext) {
 }
 
 async fn relay_events(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     exchange: &mut UpstreamResponse,
     attempt: Option<u64>,

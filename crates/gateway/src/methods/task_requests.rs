@@ -13,15 +13,16 @@ use crate::pipeline::CallRecorder;
 use crate::pipeline::task_ownership::is_unowned_and_observed;
 use crate::pipeline::upstream_session::handshake;
 use crate::refusal::Refusal;
+use crate::reply;
 use crate::request_context::{ClientProtocol, ProtocolTranslation, RequestContext, RequestSubject};
 use crate::responder::Responder;
-use crate::{Gateway, reply};
+use crate::services::GatewayServices;
 
 pub(crate) use self::hidden_task::find_hidden_task;
 
 /// Handles a request about tasks.
 pub(crate) async fn handle_task_request(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     mut recorder: CallRecorder,
@@ -88,7 +89,7 @@ fn is_method_available(ctx: &RequestContext, method: &Method<'_>) -> bool {
 }
 
 pub(crate) async fn reply_refusal(
-    gw: &Gateway,
+    gw: &GatewayServices,
     request: &ClientRequest<'_>,
     mut recorder: CallRecorder,
     responder: Responder,
@@ -99,7 +100,7 @@ pub(crate) async fn reply_refusal(
 }
 
 async fn reject(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     mut recorder: CallRecorder,
     responder: Responder,

@@ -12,11 +12,11 @@ use gatelodge_store::{AdminLogEntry, ServerName, ServerTools, StoreError, ToolDe
 use tracing::warn;
 
 use super::list_requests::{ListFetchResult, ListRequest, fetch_list_within};
-use crate::Gateway;
 use crate::pipeline::{ForwardContext, wait_or_cancel};
 use crate::refusal::Refusal;
 use crate::request_context::RequestContext;
 use crate::responder::Responder;
+use crate::services::GatewayServices;
 use crate::upstream::{
     ListResponseBaseline, ServerToolCategories, ToolListing, Upstream, UpstreamSendError, confusable_names,
 };
@@ -30,7 +30,7 @@ const GATEWAY_ACTOR: &str = "gateway";
 
 /// Returns a current listing that is recent enough to decide on a call to the tool `name`.
 pub(crate) async fn listing_for_tool(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     name: &str,
     responder: &mut Responder,
@@ -84,7 +84,7 @@ fn find_usable_listing(ctx: &RequestContext, name: &str) -> Option<Arc<ToolListi
 }
 
 async fn refresh_listing(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     timeout: Duration,
     responder: &mut Responder,
@@ -112,7 +112,7 @@ async fn refresh_listing(
 /// Compares a fetched listing with the pinned definitions and stores it. `first` is the response with the first page;
 /// `changes` is the change count from before the request.
 pub(crate) async fn apply_listing(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     pages: &[Bytes],
     first: Option<&ListResponseBaseline>,
@@ -158,16 +158,16 @@ fn warn_of_unusual_names(upstream: &Upstream, listing: &ToolListing) {
     }
 }
 
-impl Gateway {
+impl GatewayServices {
     /// Reloads the pins of all servers in the background, and notifies listeners of changes.
     pub(crate) fn reload_pins(&self) {
         let is_watched = |server: &&Arc<Upstream>| {
             !mutant!("pin-change-ignored-before-first-list") || server.tool_registry.current().is_some()
         };
-        let servers = self.config_snapshot().servers().filter(is_watched).cloned().collect::<Vec<_>>();
+        let servers = self.config.snapshot().servers().filter(is_watched).cloned().collect::<Vec<_>>();
         let Some(gw) = self.arc_self().filter(|_| !servers.is_empty()) else { return };
         let task = Arc::clone(&gw);
-        gw.spawn(async move {
+        gw.tasks.spawn(async move {
             for server in servers {
                 match task.tool_pins.server_tools(server.name()).await {
                     Ok(Some(known)) => server.note_pins(&known, false),
@@ -194,7 +194,7 @@ fn warn_of_unlisted_policy_tools(ctx: &RequestContext, listing: &ToolListing) {
 /// Stores the listed definitions and pins those that are to be pinned automatically. Returns the stored tools, and
 /// whether the server was unknown before.
 async fn store_and_pin(
-    gw: &Gateway,
+    gw: &GatewayServices,
     upstream: &Upstream,
     offered: Vec<ToolDefinition>,
 ) -> Result<(ServerTools, bool), StoreError> {
@@ -241,7 +241,7 @@ fn without_confusables<'o>(upstream: &Upstream, offered: &'o [ToolDefinition]) -
     offered.iter().filter(is_plain).collect()
 }
 
-fn admin_log_entry(gw: &Gateway, server: &ServerName, tools: usize) -> AdminLogEntry {
+fn admin_log_entry(gw: &GatewayServices, server: &ServerName, tools: usize) -> AdminLogEntry {
     AdminLogEntry {
         at: gw.clock.now(),
         by: GATEWAY_ACTOR.to_owned(),

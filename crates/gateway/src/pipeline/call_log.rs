@@ -4,10 +4,10 @@ use gatelodge_store::{CallRecord, RecordKind};
 use tracing::{error, info, warn};
 
 use super::CallRecorder;
-use crate::Gateway;
 use crate::refusal::Refusal;
+use crate::services::GatewayServices;
 
-impl Gateway {
+impl GatewayServices {
     /// Counts a refusal and writes its row.
     pub(crate) async fn record_refusal(&self, recorder: &mut CallRecorder, refusal: &Refusal) {
         self.metrics.count_refusal(refusal.code());

@@ -18,10 +18,10 @@ use memchr::memmem::Finder;
 
 use super::upstream_session::protocol_probe::GATEWAY_META_WITH_TASKS;
 use super::{CallRecorder, await_own_response, reserve};
-use crate::Gateway;
 use crate::body::ReceivedBody;
 use crate::refusal::Refusal;
 use crate::request_context::{ClientProtocol, ProtocolTranslation, RequestContext};
+use crate::services::GatewayServices;
 use crate::session::Session;
 use crate::upstream::{Permit, StatelessHeaders, UpstreamRequest, UpstreamSendError};
 
@@ -63,7 +63,7 @@ pub(crate) fn missing_capability_refusal(required: &str) -> Refusal {
 /// # Errors
 /// The response contains such a task or input request.
 pub(crate) fn check_response(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     message: &ReceivedBody,
@@ -183,12 +183,12 @@ fn accepts_task(ctx: &RequestContext, request: &ClientRequest<'_>, generation: P
         && ctx.translation() == ProtocolTranslation::None
 }
 
-impl Gateway {
+impl GatewayServices {
     /// Cancels a task upstream, in the background.
     fn cancel_task(&self, ctx: &RequestContext, task: &str) {
         let Some(gw) = self.arc_self() else { return };
         let (own, ctx, task) = (std::sync::Arc::clone(&gw), ctx.clone(), task.to_owned());
-        gw.spawn(async move {
+        gw.tasks.spawn(async move {
             let mut recorder = CallRecorder::for_request(&ctx, own.new_call_id(), own.clock.now());
             recorder.set_method(Method::TasksCancel.name());
             recorder.set_subject(&ctx, Some(&task), None);

@@ -24,11 +24,11 @@ use super::{
     CallRecorder, ClientInputRequest, ForwardContext, MAX_SERVER_REQUESTS_PER_ROUND, SuspendedCall,
     SuspendedCallBinding, result_text, rewrite_for_upstream, wait_or_cancel,
 };
-use crate::Gateway;
 use crate::body::ReceivedBody;
 use crate::refusal::Refusal;
 use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::responder::Responder;
+use crate::services::GatewayServices;
 use crate::session::{ClientResponseDestination, Session};
 use crate::upstream::{Permit, Upstream, UpstreamRequest, UpstreamResponse, UpstreamSendError, UpstreamSessionLink};
 
@@ -67,7 +67,7 @@ pub(crate) fn build_suspended_call(
 ///
 /// # Errors
 /// The call cannot be stored; it is cancelled.
-pub(crate) fn suspend(gw: &Gateway, suspended: SuspendedCall) -> Result<String, UpstreamSendError> {
+pub(crate) fn suspend(gw: &GatewayServices, suspended: SuspendedCall) -> Result<String, UpstreamSendError> {
     gw.suspended_calls.suspend(suspended, gw.settings.client_input_timeout).map_err(|suspended| {
         gw.cancel_suspended_call(*suspended);
         UpstreamSendError::InvalidResponse("the client cannot be asked for input".to_owned())
@@ -85,7 +85,7 @@ pub(crate) fn decline_unasked(forward_ctx: &ForwardContext<'_>, link: &UpstreamS
     let ids: Vec<RequestId<'static>> = requests.iter().filter_map(id).collect();
     let (task, link, ctx) = (Arc::clone(&gw), link.clone(), (*ctx).clone());
     // The context holds the exclusive session until the task ends.
-    gw.spawn(async move { task.decline_server_requests(&ctx.upstream, &session, &link, ids).await });
+    gw.tasks.spawn(async move { task.decline_server_requests(&ctx.upstream, &session, &link, ids).await });
 }
 
 /// Returns whether the request already contains input responses.
@@ -101,7 +101,7 @@ pub(crate) fn has_input_responses(request: &ClientRequest<'_>) -> bool {
 /// # Errors
 /// The policy no longer allows what the client was asked for.
 pub(crate) fn authorize_responses(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     suspended: Option<&SuspendedCall>,
@@ -149,7 +149,7 @@ fn possible_methods(answer: JsonValue<'_>) -> Vec<&'static str> {
 
 /// Returns whether the policy allows all input requests in a stateless upstream's response.
 pub(crate) async fn are_all_server_requests_allowed(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     message: &ReceivedBody,
 ) -> bool {
@@ -170,7 +170,7 @@ pub(crate) async fn are_all_server_requests_allowed(
 }
 
 /// Returns whether the client supports, and the policy allows, all input requests in a result or a task.
-pub(crate) async fn are_input_requests_allowed(gw: &Gateway, ctx: &RequestContext, json: &[u8]) -> bool {
+pub(crate) async fn are_input_requests_allowed(gw: &GatewayServices, ctx: &RequestContext, json: &[u8]) -> bool {
     let Ok(document) = read(json, &gw.settings.reply_limits) else { return false };
     let Some(wanted) = document.root().get("inputRequests") else { return true };
     let missing = missing_capability(ctx, document.root());
@@ -195,7 +195,7 @@ pub(crate) async fn are_input_requests_allowed(gw: &Gateway, ctx: &RequestContex
 /// Sends the client's input responses upstream, and returns the upstream response that the call continues to read. If
 /// input responses are missing, returns a reply that asks the client for them again.
 pub(crate) async fn deliver_responses(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     mut suspended: SuspendedCall,
@@ -267,7 +267,7 @@ pub(crate) fn required_input(
 /// # Errors
 /// The client has not declared the capability for URL elicitation.
 pub(crate) async fn url_elicitation_result(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     message: &ReceivedBody,
 ) -> Result<Option<String>, UpstreamSendError> {
@@ -317,7 +317,7 @@ pub(crate) struct InputResponses {
 /// # Errors
 /// The policy denies an input request, the client declines it, or the result cannot be read.
 pub(crate) async fn ask_client(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     result: &str,
     responder: &mut Responder,
@@ -411,7 +411,7 @@ pub(crate) fn rebuild_with_responses(
     Some(outgoing)
 }
 
-impl Gateway {
+impl GatewayServices {
     /// Ends the suspended calls that were not resumed in time.
     pub(crate) fn expire_suspended_calls(&self) {
         self.suspended_calls.take_expired().into_iter().for_each(|suspended| self.cancel_suspended_call(suspended));
@@ -436,7 +436,7 @@ impl Gateway {
     pub(crate) fn cancel_suspended_call(&self, suspended: SuspendedCall) {
         let Some(gw) = self.arc_self() else { return };
         let task = Arc::clone(&gw);
-        gw.spawn(async move {
+        gw.tasks.spawn(async move {
             let SuspendedCall {
                 call,
                 upstream,
@@ -501,7 +501,7 @@ impl Gateway {
 }
 
 /// Cancels a call upstream after a stateless client disconnected, which is how stateless clients cancel.
-pub(crate) async fn cancel_after_hang_up(gw: &Gateway, ctx: &RequestContext, call: CallId) {
+pub(crate) async fn cancel_after_hang_up(gw: &GatewayServices, ctx: &RequestContext, call: CallId) {
     if let (ProtocolTranslation::ToStateful, Some(session)) = (ctx.translation(), ctx.upstream_session()) {
         gw.notify_cancelled(&ctx.upstream, session, call).await;
     }
@@ -509,10 +509,10 @@ pub(crate) async fn cancel_after_hang_up(gw: &Gateway, ctx: &RequestContext, cal
 
 /// Cancels the upstream request of a call that the gateway abandons although its client has not cancelled it, for
 /// example after a timeout.
-pub(crate) fn cancel_in_background(gw: &Gateway, ctx: &RequestContext, call: CallId) {
+pub(crate) fn cancel_in_background(gw: &GatewayServices, ctx: &RequestContext, call: CallId) {
     let (Some(gw), Some(session)) = (gw.arc_self(), ctx.upstream_session().cloned()) else { return };
     let (task, upstream) = (Arc::clone(&gw), Arc::clone(&ctx.upstream));
-    gw.spawn(async move { task.notify_cancelled(&upstream, &session, call).await });
+    gw.tasks.spawn(async move { task.notify_cancelled(&upstream, &session, call).await });
 }
 
 pub(crate) fn cancelled_notification(call: &str) -> String {

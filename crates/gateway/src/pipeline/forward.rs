@@ -21,12 +21,12 @@ use super::upstream_session::session_recovery::{
     SessionEpoch, can_mean_lost_session, has_expirable_session, recover_session,
 };
 use super::{UpstreamStreamResumption, client_input, server_message_filter};
-use crate::Gateway;
 use crate::body::tool_result::{IS_ERROR_FINDER, is_tool_error};
 use crate::body::{MessageBody, ReceivedBody};
 use crate::request_context::{ClientProtocol, ProtocolTranslation, RequestContext};
 use crate::responder::Responder;
 use crate::runtime::deadline_timer::{DeadlineTimer, sleep};
+use crate::services::GatewayServices;
 use crate::session::{ProgressRelay, wait_for_cancel};
 use crate::telemetry::SpanOutcome;
 use crate::upstream::{
@@ -100,7 +100,7 @@ pub(crate) enum ForwardOutcome {
 /// One request being forwarded.
 #[derive(Debug)]
 pub(crate) struct ForwardContext<'a> {
-    pub gw: &'a Gateway,
+    pub gw: &'a GatewayServices,
     pub ctx: &'a RequestContext,
     /// The gateway's id for the request, which is also the progress token sent upstream.
     pub call: CallId,
@@ -263,14 +263,14 @@ pub(crate) async fn wait_or_cancel<T>(
             }
             // A stateless client cancels by disconnecting; a stateful one may reconnect to fetch the result of a call.
             () = responder.wait_for_disconnect(), if forward_ctx.cancels_on_disconnect || matches!(forward_ctx.ctx.client_protocol, ClientProtocol::Stateless(_)) => return None,
-            () = forward_ctx.gw.wait_for_forced_shutdown() => return None,
+            () = forward_ctx.gw.shutdown.wait_until_forced() => return None,
         }
     }
 }
 
 /// Returns the outcome of a request whose response is no longer awaited.
-pub(crate) fn abandoned_outcome(gw: &Gateway) -> Result<ForwardOutcome, UpstreamSendError> {
-    if gw.is_forced_shutdown() {
+pub(crate) fn abandoned_outcome(gw: &GatewayServices) -> Result<ForwardOutcome, UpstreamSendError> {
+    if gw.shutdown.is_forced() {
         Err(UpstreamSendError::InvalidResponse("the gateway was stopped".to_owned()))
     } else {
         Ok(ForwardOutcome::Cancelled)
@@ -538,7 +538,7 @@ fn is_resource_read_result(result: &str) -> bool {
 
 /// Waits for the response to one of the gateway's own requests and drops all messages that precede it.
 pub(crate) async fn await_own_response(
-    gw: &Gateway,
+    gw: &GatewayServices,
     exchange: &mut UpstreamResponse,
     call: CallId,
 ) -> Result<Option<Bytes>, UpstreamSendError> {

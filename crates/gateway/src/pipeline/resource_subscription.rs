@@ -8,15 +8,15 @@ use gatelodge_mutants::mutant;
 
 use super::server_message_filter::{AllowedResource, authorize_resource};
 use super::{CallRecorder, await_own_response, result_text};
-use crate::Gateway;
 use crate::refusal::Refusal;
 use crate::request_context::RequestContext;
+use crate::services::GatewayServices;
 use crate::session::Session;
 use crate::upstream::{Permit, UpstreamRequest};
 
 /// Restores the session's subscriptions in the background after the server has reopened the session. Does nothing if
 /// they have already been restored or are being restored.
-pub(crate) fn resubscribe(gw: &Gateway, ctx: &RequestContext) {
+pub(crate) fn resubscribe(gw: &GatewayServices, ctx: &RequestContext) {
     let Some(session) = ctx.session().filter(|session| !session.is_upstream_stateless()) else { return };
     if session.upstream_link().is_ended() {
         return;
@@ -27,7 +27,7 @@ pub(crate) fn resubscribe(gw: &Gateway, ctx: &RequestContext) {
     }
     let Some(gw) = gw.arc_self() else { return };
     let (own, ctx, session) = (Arc::clone(&gw), ctx.clone(), Arc::clone(session));
-    gw.spawn(async move {
+    gw.tasks.spawn(async move {
         let mut all_answered = true;
         for uri in session.subscriptions.uris() {
             if session.handshake_attempts() != attempt || session.upstream_link().is_ended() {
@@ -51,7 +51,7 @@ pub(crate) fn resubscribe(gw: &Gateway, ctx: &RequestContext) {
 /// Returns the resource if the policy still allows the subscription. A denial is recorded only once, until the
 /// subscription is allowed again.
 pub(crate) async fn authorize_subscription(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     session: &Session,
     uri: &str,
@@ -75,7 +75,7 @@ pub(crate) async fn authorize_subscription(
 /// Subscribes or unsubscribes upstream. Returns whether the server accepted the request, or `None` if it did not
 /// respond.
 pub(crate) async fn send_subscription(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     method: &Method<'_>,
     allowed: &AllowedResource,

@@ -11,9 +11,9 @@ use gatelodge_store::{CallOutcome, EnforcementMode};
 
 use super::client_input::are_input_requests_allowed;
 use super::{CallRecorder, ForwardContext, TOO_MANY_SUSPENDED_CALLS_MESSAGE, client_capability_check, task_ownership};
-use crate::Gateway;
 use crate::refusal::Refusal;
 use crate::request_context::{ClientProtocol, ProtocolTranslation, RequestContext, RequestSubject};
+use crate::services::GatewayServices;
 use crate::session::ClientResponseDestination;
 use crate::session::list_changed::SUBSCRIPTION_ID_KEY;
 use crate::upstream::permit::PermitProof;
@@ -68,7 +68,7 @@ fn is_misplaced(ctx: &RequestContext, method: &Method<'_>) -> bool {
 
 /// Like [`filter_call_notification`], for notifications outside of a call.
 pub(crate) async fn filter_standalone_notification(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     notification: &ServerNotification<'_>,
 ) -> Option<String> {
@@ -89,7 +89,7 @@ fn without_subscription_id(text: &str, limits: &JsonLimits) -> Option<String> {
 }
 
 async fn authorize_notification(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     notification: &ServerNotification<'_>,
 ) -> Option<String> {
@@ -132,7 +132,11 @@ async fn authorize_notification(
 }
 
 /// Checks that the grant may be notified of changes to a resource, which requires permission to read it.
-pub(crate) fn authorize_resource(gw: &Gateway, ctx: &RequestContext, uri: &str) -> Result<AllowedResource, Reason> {
+pub(crate) fn authorize_resource(
+    gw: &GatewayServices,
+    ctx: &RequestContext,
+    uri: &str,
+) -> Result<AllowedResource, Reason> {
     if ctx.server_access.mode == EnforcementMode::Enforce && !mutant!("resource-update-skips-policy") {
         evaluate_policy(gw, ctx, &RequestSubject::Resource { uri: uri.into() })?;
     }
@@ -155,7 +159,7 @@ impl AllowedResource {
 
 /// Evaluates a server request. If it is allowed, returns the message for the client; otherwise declines it.
 pub(crate) async fn relay_server_request(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     server_request: &ServerRequest<'_>,
 ) -> Option<String> {
@@ -176,7 +180,7 @@ pub(crate) const AMBIGUOUS_CALL_MESSAGE: &str = "several calls are running in th
 /// Like [`relay_server_request`], for server requests that are passed on in the response to the client's own request.
 /// Returns whether the server request is accepted; if `why_not` is given, it is declined for that reason.
 pub(crate) async fn accept_as_client_input(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     server_request: &ServerRequest<'_>,
     why_not: Option<&'static str>,
@@ -195,7 +199,7 @@ pub(crate) async fn accept_as_client_input(
 }
 
 /// Responds to a ping in a session that the gateway itself has opened. Returns whether the request was such a ping.
-async fn respond_to_ping(gw: &Gateway, ctx: &RequestContext, server_request: &ServerRequest<'_>) -> bool {
+async fn respond_to_ping(gw: &GatewayServices, ctx: &RequestContext, server_request: &ServerRequest<'_>) -> bool {
     let is_own_ping = *server_request.method() == Method::Ping && ctx.translation() == ProtocolTranslation::ToStateful;
     if is_own_ping {
         let answer =
@@ -205,7 +209,7 @@ async fn respond_to_ping(gw: &Gateway, ctx: &RequestContext, server_request: &Se
     is_own_ping
 }
 
-pub(crate) async fn is_server_request_allowed(gw: &Gateway, ctx: &RequestContext, name: &str) -> bool {
+pub(crate) async fn is_server_request_allowed(gw: &GatewayServices, ctx: &RequestContext, name: &str) -> bool {
     let mut recorder = CallRecorder::for_request(ctx, gw.new_call_id(), gw.clock.now());
     recorder.set_method(name);
     match authorize_server_request(gw, ctx, name, &mut recorder) {
@@ -222,7 +226,7 @@ pub(crate) async fn is_server_request_allowed(gw: &Gateway, ctx: &RequestContext
 
 /// Checks that the active policy still allows the response to an earlier server request.
 pub(crate) fn check_response_allowed(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     name: &str,
     recorder: &mut CallRecorder,
@@ -239,7 +243,7 @@ pub(crate) fn check_response_allowed(
 }
 
 async fn admit_server_request<T>(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     server_request: &ServerRequest<'_>,
     register: impl FnOnce() -> Result<T, Refusal>,
@@ -291,7 +295,7 @@ fn register_server_request(ctx: &RequestContext, server_request: &ServerRequest<
 
 /// Checks that the policy allows a server request.
 fn authorize_server_request(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     name: &str,
     recorder: &mut CallRecorder,
@@ -308,7 +312,7 @@ fn authorize_server_request(
 
 /// Evaluates the policy for a server request or for updates of a resource, and returns the rule that allows it.
 fn evaluate_policy(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     subject: &RequestSubject<'_>,
 ) -> Result<Option<Arc<str>>, Reason> {
@@ -320,7 +324,11 @@ fn evaluate_policy(
 }
 
 /// Sends a notification or response, and returns the HTTP status.
-pub(crate) async fn send_one_way(gw: &Gateway, ctx: &RequestContext, permit: Permit) -> Result<u16, UpstreamSendError> {
+pub(crate) async fn send_one_way(
+    gw: &GatewayServices,
+    ctx: &RequestContext,
+    permit: Permit,
+) -> Result<u16, UpstreamSendError> {
     let sending = gw.upstream_client.send(&ctx.upstream, permit);
     let sent = tokio::time::timeout(gw.settings.connect_timeout * 2, sending).await;
     let mut exchange = sent.unwrap_or(Err(UpstreamSendError::Timeout))?;

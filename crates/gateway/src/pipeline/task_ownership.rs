@@ -14,10 +14,10 @@ use gatelodge_store::{EnforcementMode, IdDigest, StoreError, TaskOwner};
 use memchr::memmem::Finder;
 use tracing::warn;
 
-use crate::Gateway;
 use crate::body::MessageBody;
 use crate::refusal::Refusal;
 use crate::request_context::{ProtocolTranslation, RequestContext, RequestSubject};
+use crate::services::GatewayServices;
 use crate::session::ProgressRelay;
 use crate::upstream::UpstreamSessionLink;
 
@@ -31,7 +31,7 @@ const MAX_TASK_RESPONSE_BYTES: usize = 1 << 20;
 
 /// Returns whether the policy allows access to a task that a tool created. If the tool's definition is unknown, for
 /// example after a change, access is denied.
-pub(crate) fn is_task_visible(gw: &Gateway, ctx: &RequestContext, tool: &str) -> bool {
+pub(crate) fn is_task_visible(gw: &GatewayServices, ctx: &RequestContext, tool: &str) -> bool {
     if ctx.server_access.mode == EnforcementMode::Observe {
         return true;
     }
@@ -60,7 +60,7 @@ pub(crate) fn task_id_hash(ctx: &RequestContext, id: &str) -> IdDigest {
 
 /// Records the owner of a task that a call has created, before the client learns its id.
 pub(crate) async fn record_task_owner(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     tool: &str,
     text: &MessageBody,
@@ -101,7 +101,7 @@ pub(crate) async fn record_task_owner(
 }
 
 /// Returns whether a server's notification about a task may be passed to the client.
-pub(crate) async fn is_notification_visible(gw: &Gateway, ctx: &RequestContext, params: &str) -> bool {
+pub(crate) async fn is_notification_visible(gw: &GatewayServices, ctx: &RequestContext, params: &str) -> bool {
     let Ok(document) = read(params.as_bytes(), &gw.settings.reply_limits) else { return false };
     let Some(id) = document.root().get("taskId").and_then(|id| id.as_str()) else { return false };
     match gw.owned_task_tool(ctx, &id).await {
@@ -116,14 +116,18 @@ pub(crate) async fn is_notification_visible(gw: &Gateway, ctx: &RequestContext, 
 ///
 /// # Errors
 /// The store fails.
-pub(crate) async fn is_unowned_and_observed(gw: &Gateway, ctx: &RequestContext, id: &str) -> Result<bool, StoreError> {
+pub(crate) async fn is_unowned_and_observed(
+    gw: &GatewayServices,
+    ctx: &RequestContext,
+    id: &str,
+) -> Result<bool, StoreError> {
     Ok(ctx.server_access.mode == EnforcementMode::Observe && gw.find_task_row(ctx, id).await?.is_none())
 }
 
 /// If a server request is about a task that the client runs, returns the method with which the server requested the
 /// task: the policy's rule for that method also applies to this request. Returns `None` for any other request.
 pub(crate) fn client_task_method(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     server_request: &ServerRequest<'_>,
 ) -> Option<Result<String, Refusal>> {
@@ -150,7 +154,7 @@ pub(crate) fn task_ids<'r>(request: &'r ClientRequest<'_>) -> Option<JsonValue<'
 /// # Errors
 /// The store fails.
 pub(crate) async fn find_unknown_task(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
 ) -> Result<Option<String>, StoreError> {
@@ -163,13 +167,16 @@ pub(crate) async fn find_unknown_task(
 }
 
 /// Returns the tools that created the grant's tasks on the server, by task key.
-pub(crate) async fn owned_tasks(gw: &Gateway, ctx: &RequestContext) -> Result<HashMap<IdDigest, String>, StoreError> {
+pub(crate) async fn owned_tasks(
+    gw: &GatewayServices,
+    ctx: &RequestContext,
+) -> Result<HashMap<IdDigest, String>, StoreError> {
     let now = gw.clock.now();
     let rows = gw.task_owners.list_for_grant(&ctx.grant.config.id, ctx.upstream.name()).await?;
     Ok(rows.into_iter().filter(|task| task.expires_at > now).map(|task| (task.id, task.tool)).collect())
 }
 
-impl Gateway {
+impl GatewayServices {
     /// Returns the tool that created a task, if the task belongs to the grant.
     pub(crate) async fn owned_task_tool(&self, ctx: &RequestContext, id: &str) -> Result<Option<String>, StoreError> {
         let own = self

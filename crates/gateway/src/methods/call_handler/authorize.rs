@@ -5,12 +5,12 @@ use std::sync::Arc;
 use gatelodge_policy::{AllowTerms, CallTarget, Decision, DefinitionStatus, Reason, ReasonCode, decide};
 use gatelodge_store::EnforcementMode;
 
-use crate::Gateway;
 use crate::methods::tool_listing_refresh::{find_fresh_listing, listing_for_tool};
 use crate::pipeline::CallRecorder;
 use crate::refusal::Refusal;
 use crate::request_context::{RequestContext, RequestSubject};
 use crate::responder::Responder;
+use crate::services::GatewayServices;
 use crate::upstream::{ToolListing, UpstreamSendError};
 
 /// Returns the reason why the policy hides a tool, if that does not depend on the server's listing.
@@ -66,7 +66,7 @@ fn evaluate_as_pinned(ctx: &RequestContext, subject: &RequestSubject<'_>, record
 /// Returns the tool listing for a tool call, fetching it if necessary. If the policy hides the tool regardless of the
 /// listing, the call is refused without asking the server.
 pub(super) async fn load_tool_listing(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     subject: &RequestSubject<'_>,
     recorder: &CallRecorder,

@@ -10,7 +10,6 @@ use gatelodge_store::CallId;
 use http::{HeaderMap, StatusCode};
 
 use super::AllowedCallResult;
-use crate::Gateway;
 use crate::pipeline::{
     CallRecorder, CallReservation, ForwardContext, ForwardOutcome, SuspendedCall, SuspendedCallBinding,
     can_request_input, client_capability_check, client_input, forward, parsed_response_for_client,
@@ -19,6 +18,7 @@ use crate::pipeline::{
 use crate::request_context::{ProtocolTranslation, RequestContext, RequestSubject};
 use crate::responder::Responder;
 use crate::runtime::deadline_timer::{DeadlineTimer, timeout};
+use crate::services::GatewayServices;
 use crate::session::ProgressRelay;
 use crate::upstream::{Permit, UpstreamRequest, UpstreamResponse, UpstreamSendError};
 
@@ -27,7 +27,7 @@ const MAX_INPUT_ROUNDS: usize = 16;
 
 /// A call that has been authorized and charged.
 pub(super) struct CallRounds<'a> {
-    pub gw: &'a Gateway,
+    pub gw: &'a GatewayServices,
     pub ctx: &'a RequestContext,
     pub request: &'a ClientRequest<'a>,
     pub subject: &'a RequestSubject<'a>,
@@ -96,7 +96,7 @@ impl CallRounds<'_> {
         let answers =
             tokio::time::timeout(gw.settings.client_input_timeout, asking).await.unwrap_or_else(|_| unanswered());
         // The client may take minutes; the authorization holds only if the configuration has not changed.
-        if !gw.is_policy_current(ctx) && !mutant!("configuration-change-while-asking-ignored") {
+        if !gw.config.is_policy_current(ctx) && !mutant!("configuration-change-while-asking-ignored") {
             let what = "the grant, its policy or the server changed while the client was asked";
             return Err(UpstreamSendError::InvalidResponse(what.to_owned()));
         }
@@ -143,7 +143,7 @@ impl CallRounds<'_> {
             .await
             .unwrap_or(Err(UpstreamSendError::Timeout));
         let is_given_up =
-            matches!(&taken, Err(UpstreamSendError::Timeout)) || (taken.is_err() && self.gw.is_forced_shutdown());
+            matches!(&taken, Err(UpstreamSendError::Timeout)) || (taken.is_err() && self.gw.shutdown.is_forced());
         if is_given_up {
             client_input::cancel_in_background(self.gw, self.ctx, call);
         }

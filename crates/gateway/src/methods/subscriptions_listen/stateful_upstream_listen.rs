@@ -13,12 +13,12 @@ use tokio::sync::mpsc;
 
 use super::notification_filter::NotificationFilter;
 use super::{SubscriptionListener, SubscriptionStreamEnd, resource_uris, wait_for_client_end};
-use crate::Gateway;
 use crate::methods::standalone_stream::{REVALIDATION_INTERVAL, follow_upstream_stream};
 use crate::pipeline::resource_subscription::send_subscription;
 use crate::pipeline::server_message_filter::AllowedResource;
 use crate::request_context::RequestContext;
 use crate::responder::Responder;
+use crate::services::GatewayServices;
 use crate::session::Session;
 use crate::session::list_changed::{ListChangedSet, SUBSCRIPTION_ID_KEY};
 use crate::upstream::UpstreamSendError;
@@ -61,7 +61,7 @@ fn to_listener_message(filter: &NotificationFilter, message: &Bytes, id: &Reques
 
 /// Serves the stream until either side ends it.
 pub(super) async fn listen_stateful(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     named: Vec<AllowedResource>,
@@ -79,7 +79,7 @@ pub(super) async fn listen_stateful(
             opened.map_err(|_| UpstreamSendError::InvalidResponse("the server's event stream does not open".to_owned()))?;
         }
         () = wait_for_client_end(responder) => return Ok(SubscriptionStreamEnd::ClientLeft),
-        () = gw.wait_for_shutdown() => return Ok(SubscriptionStreamEnd::Closed),
+        () = gw.shutdown.wait() => return Ok(SubscriptionStreamEnd::Closed),
     }
     let mut handshake_attempts = session.handshake_attempts();
     let is_accepted_resource = |resource: &AllowedResource| filter.uris.iter().any(|uri| uri == resource.uri());
@@ -89,7 +89,7 @@ pub(super) async fn listen_stateful(
     let accepted = tokio::select! {
         accepted = sync_subscriptions(gw, ctx, session, &resources) => accepted,
         () = wait_for_client_end(responder) => return Ok(SubscriptionStreamEnd::ClientLeft),
-        () = gw.wait_for_shutdown() => return Ok(SubscriptionStreamEnd::Closed),
+        () = gw.shutdown.wait() => return Ok(SubscriptionStreamEnd::Closed),
     };
     // Resources that the server did not accept are not acknowledged.
     let filter = NotificationFilter::of(filter.lists, accepted, false);
@@ -124,14 +124,14 @@ pub(super) async fn listen_stateful(
                 }
             }
             () = wait_for_client_end(responder) => return Ok(SubscriptionStreamEnd::ClientLeft),
-            () = gw.wait_for_shutdown() => return Ok(SubscriptionStreamEnd::Closed),
+            () = gw.shutdown.wait() => return Ok(SubscriptionStreamEnd::Closed),
         }
     }
 }
 
 /// Keeps a listener registered for resources until dropped.
 struct ResourceWatchGuard<'a> {
-    gw: &'a Gateway,
+    gw: &'a GatewayServices,
     ctx: &'a RequestContext,
     session: &'a Arc<Session>,
     resources: &'a Arc<[AllowedResource]>,
@@ -139,7 +139,7 @@ struct ResourceWatchGuard<'a> {
 
 impl<'a> ResourceWatchGuard<'a> {
     fn begin(
-        gw: &'a Gateway,
+        gw: &'a GatewayServices,
         ctx: &'a RequestContext,
         session: &'a Arc<Session>,
         resources: &'a Arc<[AllowedResource]>,
@@ -159,7 +159,7 @@ impl Drop for ResourceWatchGuard<'_> {
 /// Subscribes upstream to exactly those resources that have listeners, and returns the accepted ones. One time limit
 /// covers all requests, in case the server hangs.
 async fn sync_subscriptions(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     session: &Session,
     resources: &[AllowedResource],
@@ -186,7 +186,7 @@ async fn sync_subscriptions(
     accepted
 }
 
-impl Gateway {
+impl GatewayServices {
     /// Like [`sync_subscriptions`], in the background: a server that hangs must not delay clients.
     fn sync_subscriptions_in_background(
         &self,
@@ -197,10 +197,10 @@ impl Gateway {
         let Some(gw) = self.arc_self().filter(|_| !resources.is_empty()) else { return };
         let (task, ctx, session, resources) =
             (Arc::clone(&gw), ctx.clone(), Arc::clone(session), Arc::clone(resources));
-        gw.spawn(async move {
+        gw.tasks.spawn(async move {
             tokio::select! {
                 _ = sync_subscriptions(&task, &ctx, &session, &resources) => {}
-                () = task.wait_for_shutdown() => {}
+                () = task.shutdown.wait() => {}
             }
         });
     }
@@ -218,7 +218,7 @@ impl Gateway {
     fn spawn_hub_follower(&self, ctx: RequestContext, resumes: bool) {
         let Some(gw) = self.arc_self() else { return };
         let task = Arc::clone(&gw);
-        gw.spawn(async move {
+        gw.tasks.spawn(async move {
             let Some(session) = ctx.upstream_session().cloned() else { return };
             let (events, mut receiver) = mpsc::channel::<Bytes>(1);
             let last = session.last_event_id().filter(|_| resumes);
@@ -231,7 +231,7 @@ impl Gateway {
             };
             let ending = async {
                 while !session.notification_hub.stop_following_if_unused() {
-                    if !task.is_context_current(&ctx) {
+                    if !task.config.is_context_current(&ctx) {
                         return true;
                     }
                     tokio::time::sleep(REVALIDATION_INTERVAL).await;
@@ -242,7 +242,7 @@ impl Gateway {
                 () = following => true,
                 () = notifying => true,
                 is_left = ending => is_left,
-                () = task.wait_for_shutdown() => true,
+                () = task.shutdown.wait() => true,
             };
             while let Ok(message) = receiver.try_recv() {
                 session.notification_hub.broadcast(message);

@@ -3,14 +3,19 @@
 use gatelodge_mcp::ClientRequest;
 use gatelodge_store::{EnforcementMode, StoreError};
 
-use crate::Gateway;
 use crate::methods::tool_listing_refresh::listing_for_tool;
 use crate::pipeline::task_ownership::{is_task_visible, is_unowned_and_observed, task_ids};
 use crate::request_context::RequestContext;
 use crate::responder::Responder;
+use crate::services::GatewayServices;
 
 /// Fetches the tool listing if it is not known. A server that does not list its tools counts as having none.
-pub(crate) async fn ensure_tool_listing(gw: &Gateway, ctx: &RequestContext, tool: &str, responder: &mut Responder) {
+pub(crate) async fn ensure_tool_listing(
+    gw: &GatewayServices,
+    ctx: &RequestContext,
+    tool: &str,
+    responder: &mut Responder,
+) {
     if ctx.server_access.mode == EnforcementMode::Enforce {
         let _ = listing_for_tool(gw, ctx, tool, responder).await;
     }
@@ -21,7 +26,7 @@ pub(crate) async fn ensure_tool_listing(gw: &Gateway, ctx: &RequestContext, tool
 /// # Errors
 /// The store fails.
 pub(crate) async fn find_hidden_task(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     responder: &mut Responder,

@@ -8,7 +8,6 @@ use http::StatusCode;
 
 use super::hidden_task::ensure_tool_listing;
 use super::{reject, reply_refusal};
-use crate::Gateway;
 use crate::methods::list_requests::{ListFetchResult, ListRequest, UNKNOWN_CURSOR_MESSAGE, fetch_list};
 use crate::methods::policy_exempt_messages::reply_failure;
 use crate::pipeline::task_ownership::{is_task_visible, is_unowned_and_observed, owned_tasks, task_id_hash};
@@ -16,12 +15,13 @@ use crate::pipeline::{CallRecorder, response_for_client};
 use crate::refusal::Refusal;
 use crate::request_context::RequestContext;
 use crate::responder::Responder;
+use crate::services::GatewayServices;
 use crate::session::ProgressRelay;
 use crate::upstream::UpstreamSendError;
 
 /// Handles `tasks/list`.
 pub(super) async fn handle_tasks_list(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     mut recorder: CallRecorder,
@@ -47,7 +47,7 @@ pub(super) async fn handle_tasks_list(
 }
 
 async fn fetch_own_tasks(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     responder: &mut Responder,

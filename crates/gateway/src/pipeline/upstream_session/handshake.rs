@@ -9,12 +9,12 @@ use gatelodge_mcp::{ClientMessage, Method, ProtocolGeneration, RequestId, Revisi
 use gatelodge_mutants::mutant;
 
 use super::session_slot::{PROCESS_START_TIMEOUT, evict_process_if_full};
-use crate::Gateway;
 use crate::pipeline::server_message_filter::send_one_way;
 use crate::pipeline::{await_own_response, resource_subscription, result_text};
 use crate::request_context::RequestContext;
+use crate::services::GatewayServices;
 use crate::session::{Session, protocol_version_header};
-use crate::upstream::{Permit, Upstream, UpstreamRequest, UpstreamSendError, UpstreamSessionLink};
+use crate::upstream::{Permit, UpstreamRequest, UpstreamSendError, UpstreamSessionLink};
 
 const INITIALIZED_NOTIFICATION: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
 
@@ -31,7 +31,7 @@ pub(crate) fn has_tasks(result: &[u8]) -> bool {
 /// `handshake_attempts` is the number of attempts when the failed message was sent, and if there has been another
 /// attempt since, none is made. Calls are not repeated. If the upstream negotiates another revision, the session ends
 /// and the client has to start again.
-pub(crate) async fn reopen_session(gw: &Gateway, ctx: &RequestContext, handshake_attempts: Option<u64>) {
+pub(crate) async fn reopen_session(gw: &GatewayServices, ctx: &RequestContext, handshake_attempts: Option<u64>) {
     let Some(session) = ctx.upstream_session() else { return };
     let opening = async {
         let _one_at_a_time = session.reopen_lock.lock().await;
@@ -46,16 +46,16 @@ pub(crate) async fn reopen_session(gw: &Gateway, ctx: &RequestContext, handshake
 }
 
 /// Returns the time limit for opening a session while another request is being handled.
-pub(crate) fn start_timeout(gw: &Gateway, ctx: &RequestContext) -> Duration {
+pub(crate) fn start_timeout(gw: &GatewayServices, ctx: &RequestContext) -> Duration {
     if ctx.upstream.is_process() { PROCESS_START_TIMEOUT } else { gw.settings.connect_timeout * 2 }
 }
 
 /// Returns the time limit for a client's whole handshake, including probes and waiting for a slot.
-pub(crate) fn handshake_timeout(gw: &Gateway, ctx: &RequestContext) -> Duration {
+pub(crate) fn handshake_timeout(gw: &GatewayServices, ctx: &RequestContext) -> Duration {
     if ctx.upstream.is_process() { PROCESS_START_TIMEOUT } else { gw.settings.connect_timeout * 4 }
 }
 
-async fn redo_handshake(gw: &Gateway, ctx: &RequestContext, session: &Session) {
+async fn redo_handshake(gw: &GatewayServices, ctx: &RequestContext, session: &Session) {
     evict_process_if_full(gw, ctx).await;
     match handshake_upstream(gw, ctx, session.handshake()).await {
         Ok(handshake_result) if handshake_result.revision == session.revision() => {
@@ -70,7 +70,7 @@ async fn redo_handshake(gw: &Gateway, ctx: &RequestContext, session: &Session) {
             }
         }
         // The server now uses another revision, so the client's session is no longer valid.
-        Ok(_) => gw.delete_session(session).await,
+        Ok(_) => gw.sessions.delete(session).await,
         // A temporary failure: the next call tries again.
         Err(_) => session.note_handshake_attempt(),
     }
@@ -78,7 +78,7 @@ async fn redo_handshake(gw: &Gateway, ctx: &RequestContext, session: &Session) {
 
 /// Reopens a session if it was restored after a restart, if its process or connection has ended, or if it belongs to a
 /// previous configuration.
-pub(crate) async fn reopen_if_closed(gw: &Gateway, ctx: &RequestContext) {
+pub(crate) async fn reopen_if_closed(gw: &GatewayServices, ctx: &RequestContext) {
     let Some(session) = ctx.upstream_session() else { return };
     let handshake_attempts = session.handshake_attempts();
     let link = session.upstream_link();
@@ -93,7 +93,7 @@ pub(crate) async fn reopen_if_closed(gw: &Gateway, ctx: &RequestContext) {
 
 /// Reopens a session that was restored after a restart, or whose server has a new address. A process that has ended is
 /// restarted only if the session has resource subscriptions or listeners; otherwise the next request restarts it.
-pub(crate) async fn reopen_if_stale(gw: &Gateway, ctx: &RequestContext) {
+pub(crate) async fn reopen_if_stale(gw: &GatewayServices, ctx: &RequestContext) {
     let is_missed = |session: &Session| {
         let link = session.upstream_link();
         link.needs_reopen(&ctx.upstream)
@@ -116,7 +116,7 @@ impl HandshakeResult {
     /// Sends the first messages of a session: `notifications/initialized` and the log level. They are sent before the
     /// link is shared, so that cancellation leaves no half-initialized session. If they are lost, the server reports
     /// that at the next call.
-    pub async fn send_initialized(&self, gw: &Gateway, ctx: &RequestContext, level: Option<&str>) {
+    pub async fn send_initialized(&self, gw: &GatewayServices, ctx: &RequestContext, level: Option<&str>) {
         let sending = async {
             let notification = self.address(UpstreamRequest::notification(INITIALIZED_NOTIFICATION));
             if let Some(permit) = Permit::for_policy_exempt(Method::Initialized.name(), notification) {
@@ -140,7 +140,7 @@ impl HandshakeResult {
 
 /// Asks the server for log messages. Errors are ignored; the server then sends no log messages.
 pub(crate) async fn request_log_level(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     level: &str,
     with_address: impl FnOnce(UpstreamRequest) -> UpstreamRequest,
@@ -157,7 +157,7 @@ pub(crate) async fn request_log_level(
 
 /// Performs a handshake with the upstream.
 pub(crate) async fn handshake_upstream(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     handshake: &Bytes,
 ) -> Result<HandshakeResult, UpstreamSendError> {
@@ -178,16 +178,4 @@ pub(crate) async fn handshake_upstream(
     let revision = revision.ok_or_else(|| unusable("the server chose an unknown revision"))?;
     let link = exchange.session_link.clone().after_handshake(&ctx.upstream);
     Ok(HandshakeResult { link, revision, server_info: Bytes::copy_from_slice(&server_info) })
-}
-
-/// Ends an upstream session. Failures are ignored, because upstreams expire sessions themselves.
-pub(crate) async fn end_upstream_session(gw: &Gateway, upstream: &Upstream, link: UpstreamSessionLink) {
-    if matches!(link, UpstreamSessionLink::NoSession | UpstreamSessionLink::NotOpened) || link.has_no_session_id() {
-        return;
-    }
-    let _ = tokio::time::timeout(
-        gw.settings.connect_timeout,
-        gw.upstream_client.send(upstream, Permit::for_session_end(link)),
-    )
-    .await;
 }

@@ -1,7 +1,6 @@
 //! Opens sessions with stateful upstreams for stateless clients, or takes them from the pool.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use gatelodge_json::JsonValue;
@@ -12,16 +11,13 @@ use sha2::{Digest, Sha256};
 use super::handshake::{HandshakeResult, handshake_timeout, handshake_upstream, start_timeout};
 use super::protocol_probe::probe_is_stateless;
 use super::session_slot::reserve_session_slot;
-use crate::Gateway;
 use crate::pipeline::can_request_input;
 use crate::refusal::Refusal;
 use crate::request_context::{ClientProtocol, RequestContext, StatelessClient};
+use crate::services::GatewayServices;
 use crate::session::session_pool_group::{NO_EXCLUSIVE_SESSION_MESSAGE, PooledSessionSlot};
 use crate::session::{ClientInfo, ExclusiveSession, Session, SessionParams, SessionPoolKey, has_logging_capability};
 use crate::upstream::{UpstreamSendError, UpstreamSessionLink};
-
-/// Exclusive sessions that have been idle for this long are ended; the shared session is kept.
-const SPARE_SESSION_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The properties that a client declares in a request, and the pool key derived from them.
 struct SessionPoolProfile<'r> {
@@ -46,21 +42,12 @@ impl<'r> SessionPoolProfile<'r> {
     }
 }
 
-impl Gateway {
-    /// Ends unused exclusive sessions, since each is a process or a connection, and removes empty groups.
-    pub(crate) fn end_spare_sessions(&self) {
-        let ids = self.session_pool.take_unused(|id| self.sessions.is_unused(id, SPARE_SESSION_IDLE_TIMEOUT));
-        ids.iter().for_each(|id| self.sessions.remove(id));
-        self.session_pool.remove_closed(|id, grant, server| self.sessions.exists(id, grant, server));
-    }
-}
-
 /// Adds a pooled session to the client's protocol state if the upstream is stateful.
 ///
 /// # Errors
 /// The upstream cannot be probed, or does not open a session.
 pub(crate) async fn with_pooled_session(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     client: Box<StatelessClient>,
@@ -70,7 +57,7 @@ pub(crate) async fn with_pooled_session(
             return Ok(client);
         }
         let profile = SessionPoolProfile::of(ctx, request);
-        let group = gw.session_pool.group(&profile.key);
+        let group = gw.sessions.pool.group(&profile.key);
         let upstream_session = ensure_session(gw, ctx, group.shared_slot(), &profile, None).await?;
         Ok(Box::new(StatelessClient { upstream_session: Some(upstream_session), ..*client }))
     };
@@ -97,12 +84,12 @@ pub(crate) fn needs_exclusive_session(ctx: &RequestContext, request: &ClientRequ
 /// # Errors
 /// The limit on exclusive sessions is reached.
 pub(crate) async fn acquire_exclusive_session(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
 ) -> Result<RequestContext, Refusal> {
     let profile = SessionPoolProfile::of(ctx, request);
-    let group = gw.session_pool.group(&profile.key);
+    let group = gw.sessions.pool.group(&profile.key);
     let evict = || {
         gw.evict_suspended_call(|suspended| {
             suspended.exclusive_session.as_ref().is_some_and(|exclusive_session| exclusive_session.is_of(&group))
@@ -123,7 +110,7 @@ pub(crate) async fn acquire_exclusive_session(
 /// Returns the session in `slot`, opening one if the slot is empty. All sessions of a group use the shared session's
 /// notification hub.
 async fn ensure_session(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     slot: &PooledSessionSlot,
     profile: &SessionPoolProfile<'_>,
@@ -131,7 +118,7 @@ async fn ensure_session(
 ) -> Result<Arc<Session>, Refusal> {
     let (grant, server) = (&ctx.grant.config.id, ctx.upstream.name());
     let mut open = slot.lock().await;
-    if let Some(session) = open.as_deref().and_then(|id| gw.sessions.find(id, grant, Some(server))) {
+    if let Some(session) = open.as_deref().and_then(|id| gw.sessions.registry.find(id, grant, Some(server))) {
         return Ok(session);
     }
     let session =
@@ -142,7 +129,7 @@ async fn ensure_session(
 }
 
 async fn open_session(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     profile: &SessionPoolProfile<'_>,
     shared: Option<&Session>,
@@ -175,7 +162,7 @@ async fn open_session(
         Some(shared) => session.sharing_hub_with(shared),
         None => session,
     });
-    let session = session.and_then(|session| gw.sessions.insert(session)).ok_or(Refusal::Busy("sessions"))?;
+    let session = session.and_then(|session| gw.sessions.registry.insert(session)).ok_or(Refusal::Busy("sessions"))?;
     if let Some(level) = level {
         session.note_upstream_log_level(level);
     }

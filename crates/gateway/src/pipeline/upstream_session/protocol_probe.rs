@@ -6,9 +6,9 @@ use gatelodge_mcp::{
     Method, ProtocolGeneration, RequestId, Revision, ServerMessage, code, has_task_capability, read_server_message,
 };
 
-use crate::Gateway;
 use crate::pipeline::{await_own_response, result_text};
 use crate::request_context::{ProtocolTranslation, RequestContext};
+use crate::services::GatewayServices;
 use crate::upstream::{Permit, StatelessHeaders, UpstreamRequest, UpstreamSendError};
 
 /// Metadata of the gateway's own requests.
@@ -29,7 +29,7 @@ pub(crate) const GATEWAY_META_WITH_TASKS: &str = concat!(
 );
 
 /// Returns whether the upstream supports the stateless protocol.
-pub(crate) async fn probe_is_stateless(gw: &Gateway, ctx: &RequestContext) -> Result<bool, UpstreamSendError> {
+pub(crate) async fn probe_is_stateless(gw: &GatewayServices, ctx: &RequestContext) -> Result<bool, UpstreamSendError> {
     if let Some(known) = ctx.upstream.supports_stateless() {
         return Ok(known);
     }
@@ -42,7 +42,10 @@ pub(crate) async fn probe_is_stateless(gw: &Gateway, ctx: &RequestContext) -> Re
 
 /// Returns the upstream's information if it supports the stateless protocol. If that is not known yet, the same request
 /// serves as the probe.
-pub(crate) async fn fetch_server_info(gw: &Gateway, ctx: &RequestContext) -> Result<Option<Bytes>, UpstreamSendError> {
+pub(crate) async fn fetch_server_info(
+    gw: &GatewayServices,
+    ctx: &RequestContext,
+) -> Result<Option<Bytes>, UpstreamSendError> {
     let known = |result: DiscoverResult| match result {
         DiscoverResult::ServerInfo(server_info) => Some(server_info),
         DiscoverResult::Rejected | DiscoverResult::NotStateless => None,
@@ -60,7 +63,7 @@ pub(crate) async fn fetch_server_info(gw: &Gateway, ctx: &RequestContext) -> Res
 }
 
 /// Probes the upstream and stores the result.
-async fn probe(gw: &Gateway, ctx: &RequestContext) -> Result<DiscoverResult, UpstreamSendError> {
+async fn probe(gw: &GatewayServices, ctx: &RequestContext) -> Result<DiscoverResult, UpstreamSendError> {
     let result = match request_discover(gw, ctx).await {
         // Typical responses of servers without the stateless protocol.
         Err(UpstreamSendError::Status(400 | 404 | 405)) => DiscoverResult::NotStateless,
@@ -84,14 +87,14 @@ async fn probe(gw: &Gateway, ctx: &RequestContext) -> Result<DiscoverResult, Ups
 
 /// Probes again if the upstream no longer seems to understand the protocol in use, and ends a session that depends on
 /// the old result.
-pub(crate) async fn reprobe_if_stateless(gw: &Gateway, ctx: &RequestContext) {
+pub(crate) async fn reprobe_if_stateless(gw: &GatewayServices, ctx: &RequestContext) {
     if ctx.generation() == ProtocolGeneration::Stateless || ctx.translation() != ProtocolTranslation::None {
         reprobe(gw, ctx).await;
     }
 }
 
 /// Probes again after the upstream reported that it supports other revisions.
-pub(crate) async fn reprobe(gw: &Gateway, ctx: &RequestContext) {
+pub(crate) async fn reprobe(gw: &GatewayServices, ctx: &RequestContext) {
     ctx.upstream.forget_stateless_support();
     let session = match (ctx.translation(), probe_is_stateless(gw, ctx).await) {
         (ProtocolTranslation::ToStateful | ProtocolTranslation::None, Ok(true)) => ctx.upstream_session(),
@@ -99,7 +102,7 @@ pub(crate) async fn reprobe(gw: &Gateway, ctx: &RequestContext) {
         _ => None,
     };
     if let Some(session) = session {
-        gw.delete_session(session).await;
+        gw.sessions.delete(session).await;
     }
 }
 
@@ -116,13 +119,19 @@ pub(crate) enum DiscoverResult {
 
 /// Sends `server/discover`. If the server rejects the gateway's revision but lists it as supported, the request is
 /// repeated once.
-pub(crate) async fn request_discover(gw: &Gateway, ctx: &RequestContext) -> Result<DiscoverResult, UpstreamSendError> {
+pub(crate) async fn request_discover(
+    gw: &GatewayServices,
+    ctx: &RequestContext,
+) -> Result<DiscoverResult, UpstreamSendError> {
     let timeout = gw.settings.connect_timeout * 2;
     let asking = tokio::time::timeout(timeout, request_discover_untimed(gw, ctx));
     asking.await.unwrap_or(Err(UpstreamSendError::HandshakeTimeout(timeout)))
 }
 
-async fn request_discover_untimed(gw: &Gateway, ctx: &RequestContext) -> Result<DiscoverResult, UpstreamSendError> {
+async fn request_discover_untimed(
+    gw: &GatewayServices,
+    ctx: &RequestContext,
+) -> Result<DiscoverResult, UpstreamSendError> {
     let message = send_discover(gw, ctx).await?;
     match message.as_ref().and_then(|message| stateless_rejection(message, &gw.settings.reply_limits)) {
         Some(Some(supported)) if !supported.contains(&Revision::R2026_07_28) => {
@@ -135,7 +144,7 @@ async fn request_discover_untimed(gw: &Gateway, ctx: &RequestContext) -> Result<
     }
 }
 
-async fn send_discover(gw: &Gateway, ctx: &RequestContext) -> Result<Option<Bytes>, UpstreamSendError> {
+async fn send_discover(gw: &GatewayServices, ctx: &RequestContext) -> Result<Option<Bytes>, UpstreamSendError> {
     let call = gw.new_call_id();
     let id = RequestId::string(call.as_str());
     let method = Method::Discover.name();
@@ -167,7 +176,7 @@ fn stateless_rejection(message: &Bytes, limits: &JsonLimits) -> Option<Option<Ve
     }
 }
 
-fn parse_discover_result(gw: &Gateway, ctx: &RequestContext, message: Option<Bytes>) -> DiscoverResult {
+fn parse_discover_result(gw: &GatewayServices, ctx: &RequestContext, message: Option<Bytes>) -> DiscoverResult {
     let limits = &gw.settings.reply_limits;
     let Some(message) = message else { return DiscoverResult::NotStateless };
     let Ok(Some(result)) = result_text(&message, limits) else {

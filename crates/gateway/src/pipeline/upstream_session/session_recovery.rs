@@ -7,9 +7,9 @@ use gatelodge_mcp::{Method, ServerMessage, code, read_server_message};
 use http::StatusCode;
 
 use super::handshake::reopen_session;
-use crate::Gateway;
 use crate::pipeline::await_own_response;
 use crate::request_context::RequestContext;
+use crate::services::GatewayServices;
 use crate::upstream::{Permit, UpstreamRequest, UpstreamSendError, UpstreamSessionLink};
 
 /// Returns whether a response with this status may mean that the session has expired.
@@ -44,7 +44,7 @@ impl SessionEpoch {
 }
 
 /// Reopens the session if it has expired. Returns whether it has been replaced since `sent`.
-pub(crate) async fn recover_session(gw: &Gateway, ctx: &RequestContext, sent: SessionEpoch) -> bool {
+pub(crate) async fn recover_session(gw: &GatewayServices, ctx: &RequestContext, sent: SessionEpoch) -> bool {
     let Some(session) = ctx.upstream_session() else { return false };
     if session.handshake_attempts() == sent.handshake_attempts && is_session_lost(gw, ctx).await != Some(true) {
         return false;
@@ -54,12 +54,12 @@ pub(crate) async fn recover_session(gw: &Gateway, ctx: &RequestContext, sent: Se
 }
 
 /// Returns whether the session has expired, according to a ping. Returns `None` if the server does not respond.
-pub(crate) async fn is_session_lost(gw: &Gateway, ctx: &RequestContext) -> Option<bool> {
+pub(crate) async fn is_session_lost(gw: &GatewayServices, ctx: &RequestContext) -> Option<bool> {
     let timeout: Duration = gw.settings.connect_timeout;
     tokio::time::timeout(timeout, probe_session(gw, ctx)).await.ok()?
 }
 
-async fn probe_session(gw: &Gateway, ctx: &RequestContext) -> Option<bool> {
+async fn probe_session(gw: &GatewayServices, ctx: &RequestContext) -> Option<bool> {
     let (call, method) = (gw.new_call_id(), Method::Ping.name());
     let text = format!(r#"{{"jsonrpc":"2.0","id":"{call}","method":"{method}"}}"#);
     let permit = Permit::for_policy_exempt(method, ctx.message_for_upstream(UpstreamRequest::request(text, call)))?;
