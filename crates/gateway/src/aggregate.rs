@@ -27,9 +27,8 @@ use crate::active_policy::GrantServerAccess;
 use crate::config_snapshot::{ActiveConfig, ActiveGrant, ConfigSnapshot};
 use crate::pipeline::upstream_session::pooled_session;
 use crate::refusal::Refusal;
-use crate::request_context::{ClientContext, ClientProtocol, RequestContext};
+use crate::request_context::{ClientContext, ClientProtocol, RequestContext, StreamRevalidation};
 use crate::services::GatewayServices;
-use crate::stream_revalidation::StreamRevalidation;
 use crate::telemetry::RequestTrace;
 use crate::upstream::Upstream;
 

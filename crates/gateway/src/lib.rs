@@ -6,9 +6,8 @@
 mod active_policy;
 mod aggregate;
 mod body;
-mod client_stdio_endpoint;
+mod client;
 mod config_snapshot;
-mod http_server;
 mod methods;
 mod pipeline;
 mod refusal;
@@ -19,10 +18,9 @@ mod runtime;
 mod services;
 mod session;
 mod settings;
-mod single_session_client;
 mod stores;
-mod stream_revalidation;
 mod telemetry;
+mod transport;
 mod upstream;
 
 use std::fmt;
@@ -33,9 +31,9 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 
 use crate::config_snapshot::ConcurrencyLimits;
-use crate::http_server::ClientLeg;
-use crate::http_server::listener::{ListenerRole, accept_connections};
 use crate::services::GatewayServices;
+use crate::transport::ClientLeg;
+use crate::transport::http::listener::{ListenerRole, accept_connections};
 
 pub use active_policy::{ActivePolicy, GrantServerAccess};
 pub use aggregate::tool_name_limit::fits_tool_name_limit;
@@ -131,7 +129,7 @@ impl Gateway {
         input: impl AsyncRead + Unpin,
         output: impl AsyncWrite + Unpin,
     ) -> std::io::Result<()> {
-        client_stdio_endpoint::serve_stdio(self.services(), grant, server, input, output).await
+        transport::stdio::serve_stdio(self.services(), grant, server, input, output).await
     }
 
     fn services(&self) -> &Arc<GatewayServices> {

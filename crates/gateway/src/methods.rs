@@ -2,6 +2,7 @@
 
 pub(crate) mod advertised_lists;
 pub(crate) mod call_handler;
+pub(crate) mod dispatch;
 pub(crate) mod initialize;
 pub(crate) mod list_requests;
 pub(crate) mod missing_upstream_methods;

@@ -3,6 +3,7 @@
 mod in_flight_guard;
 mod minimum_revision;
 mod request_subject;
+mod stream_revalidation;
 
 use std::sync::Arc;
 
@@ -25,6 +26,7 @@ use crate::upstream::{
 };
 
 pub(crate) use self::request_subject::{RequestSubject, parse_subject};
+pub(crate) use self::stream_revalidation::StreamRevalidation;
 
 /// Client address recorded for a stdio client.
 pub(crate) const STDIO_ADDRESS: &str = "stdio";

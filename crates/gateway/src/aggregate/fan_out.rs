@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use super::{AggregateRequest, FAN_OUT_TIMEOUT};
-use crate::http_server::mcp_endpoint::dispatch;
+use crate::methods::dispatch::dispatch;
 use crate::pipeline::CallRecorder;
 use crate::request_context::RequestContext;
 use crate::responder::{ClientSessionCell, Responder};

@@ -20,12 +20,11 @@ use crate::methods::standalone_stream::{
 use crate::pipeline::CallRecorder;
 use crate::refusal::Refusal;
 use crate::reply::{ReplyBody, http_response};
-use crate::request_context::RequestContext;
+use crate::request_context::{RequestContext, StreamRevalidation};
 use crate::runtime::InFlightGuard;
 use crate::services::GatewayServices;
 use crate::session::list_changed::{self, ListChangedSet};
 use crate::session::{STANDALONE_STREAM, Session, SseEventId};
-use crate::stream_revalidation::StreamRevalidation;
 
 /// Server sessions are normally opened within this time after the stream. If a session is opened later, its server was
 /// down before, and its lists may have changed.

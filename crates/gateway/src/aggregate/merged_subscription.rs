@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::{AggregateRequest, FAN_OUT_TIMEOUT};
-use crate::http_server::mcp_endpoint::dispatch;
+use crate::methods::dispatch::dispatch;
 use crate::methods::standalone_stream::REVALIDATION_INTERVAL;
 use crate::methods::subscriptions_listen::{
     CheckedResources, check_resource_count, check_resources, record_denied, resource_uris,
@@ -25,12 +25,11 @@ use crate::methods::task_requests;
 use crate::pipeline::{CallRecorder, task_ownership};
 use crate::refusal::Refusal;
 use crate::reply;
-use crate::request_context::RequestContext;
+use crate::request_context::{RequestContext, StreamRevalidation};
 use crate::responder::{ClientSessionCell, Responder};
 use crate::runtime::InFlightGuard;
 use crate::services::GatewayServices;
 use crate::session::list_changed::{ListChangedSet, SUBSCRIPTION_ID_KEY, list_changed_notification_for};
-use crate::stream_revalidation::StreamRevalidation;
 
 /// How many messages are queued for a slow client before the servers have to wait.
 const MAX_QUEUED_MESSAGES: usize = 64;

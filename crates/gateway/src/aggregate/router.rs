@@ -8,7 +8,7 @@ use http::StatusCode;
 
 use super::aggregate_server_sessions::{self, set_log_level};
 use super::{AggregateRequest, fan_out, merged_list, merged_server_info, merged_subscription};
-use crate::http_server::mcp_endpoint::dispatch;
+use crate::methods::dispatch::dispatch;
 use crate::methods::{call_handler, unknown_method_reply};
 use crate::pipeline::CallRecorder;
 use crate::refusal::Refusal;

@@ -19,12 +19,11 @@ use crate::pipeline::upstream_session::session_recovery::{can_mean_lost_session,
 use crate::pipeline::{CallRecorder, resource_subscription};
 use crate::refusal::Refusal;
 use crate::reply::{ReplyBody, http_response};
-use crate::request_context::RequestContext;
+use crate::request_context::{RequestContext, StreamRevalidation};
 use crate::runtime::InFlightGuard;
 use crate::services::GatewayServices;
 use crate::session::list_changed::{ListChangedSet, list_changed_notification as changed_list};
 use crate::session::{STANDALONE_STREAM, Session, SseEventId, StandaloneStreamState};
-use crate::stream_revalidation::StreamRevalidation;
 use crate::upstream::{Permit, UpstreamRequest, UpstreamResponse, UpstreamSendError};
 
 pub(crate) const MAX_QUEUED_EVENTS: usize = 64;

@@ -25,12 +25,11 @@ use crate::pipeline::server_message_filter::{AllowedResource, authorize_resource
 use crate::pipeline::{CallRecorder, response_for_client, response_status};
 use crate::refusal::Refusal;
 use crate::reply;
-use crate::request_context::{ProtocolTranslation, RequestContext, RequestSubject};
+use crate::request_context::{ProtocolTranslation, RequestContext, RequestSubject, StreamRevalidation};
 use crate::responder::Responder;
 use crate::services::GatewayServices;
 use crate::session::list_changed::{ListChangedSet, SUBSCRIPTION_ID_KEY, list_changed_notification_for};
 use crate::session::wait_for_cancel;
-use crate::stream_revalidation::StreamRevalidation;
 use crate::upstream::{Permit, UpstreamRequest, UpstreamResponse, UpstreamSendError};
 
 /// Maximum number of resources in a request, the same as for a session. Each denied resource is recorded in a row of

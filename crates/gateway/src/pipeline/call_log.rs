@@ -5,6 +5,7 @@ use tracing::{error, info, warn};
 
 use super::CallRecorder;
 use crate::refusal::Refusal;
+use crate::request_context::RequestContext;
 use crate::services::GatewayServices;
 
 impl GatewayServices {
@@ -25,6 +26,13 @@ impl GatewayServices {
             self.metrics.lost_rows.inc();
             error!(call.id = %call, error = %error, "cannot write the record of call {call}: {error}");
         }
+    }
+
+    /// Records a rejected message. The message itself is not stored, because it could contain anything.
+    pub(crate) async fn record_rejection(&self, ctx: &RequestContext, code: i64, message: &str) {
+        self.metrics.count_refusal("rejected");
+        let mut recorder = CallRecorder::for_request(ctx, self.new_call_id(), self.clock.now());
+        self.write_row(recorder.rejection_row(code, message)).await;
     }
 
     /// Writes one row per address for the failures since the previous call.

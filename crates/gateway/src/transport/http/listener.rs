@@ -20,10 +20,11 @@ use tracing::{debug, warn};
 
 use super::bearer_token::ConnectionTokenCache;
 use super::smuggling_guard::SmugglingGuardStream;
-use super::{ClientLeg, cors, health_endpoints, mcp_endpoint};
+use super::{cors, health_endpoints, mcp_endpoint};
 use crate::reply::{ReplyBody, http_response};
 use crate::runtime::deadline_timer::ConnectionHyperTimer;
 use crate::settings::MAX_READ_BYTES;
+use crate::transport::ClientLeg;
 
 pub(crate) const MAX_HEAD_BYTES: usize = 64 << 10;
 /// Which requests a listener serves.
@@ -36,7 +37,7 @@ pub(crate) enum ListenerRole {
 }
 
 /// State shared by the requests of one connection.
-pub(super) struct ClientConnectionContext {
+pub(crate) struct ClientConnectionContext {
     pub client_address: Arc<str>,
     pub token_cache: ConnectionTokenCache,
 }

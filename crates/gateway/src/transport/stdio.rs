@@ -9,10 +9,10 @@ use gatelodge_store::{ServerName, TokenHash};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::{mpsc, oneshot};
 
+use crate::client::single_session_client::{SingleSessionClient, end_session};
 use crate::request_context::{RequestContext, STDIO_ADDRESS};
 use crate::responder::ClientSessionCell;
 use crate::services::GatewayServices;
-use crate::single_session_client::{SingleSessionClient, end_session};
 
 /// How long the client may take to read the last messages.
 const FINAL_WRITE_TIMEOUT: Duration = Duration::from_secs(1);

@@ -19,7 +19,7 @@ use tokio::time::Sleep;
 use crate::runtime::coalescing_stream::CoalescingStream;
 
 /// Maximum number of header bytes to inspect; hyper accepts no more.
-const MAX_INSPECTED_BYTES: usize = super::listener::MAX_HEAD_BYTES;
+const MAX_INSPECTED_BYTES: usize = crate::transport::http::listener::MAX_HEAD_BYTES;
 
 const HEAD_END: &[u8] = b"\r\n\r\n";
 

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use gatelodge_mutants::mutant;
 use gatelodge_store::{ServerName, TokenHash};
 
+use super::{ClientProtocol, RequestContext};
 use crate::config_snapshot::ActiveConfig;
-use crate::request_context::{ClientProtocol, RequestContext};
 
 /// Result of comparing a long-lived stream with the active configuration.
 #[derive(Debug)]

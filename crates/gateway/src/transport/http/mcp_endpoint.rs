@@ -4,15 +4,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use gatelodge_mcp::http_headers::{
-    self, HeaderRejection, ProtocolError, accepts, check_post, check_stateless, has_stateless_header, param_headers,
-    revision,
-};
-use gatelodge_mcp::{
-    ClientCapabilities, ClientMessage, ClientRequest, Method, ProtocolGeneration, Revision, code, error_response,
-};
-use gatelodge_policy::is_policy_exempt;
-use gatelodge_store::{CallOutcome, ServerName};
+use gatelodge_mcp::http_headers::{self, HeaderRejection, ProtocolError, accepts, check_post, has_stateless_header};
+use gatelodge_mcp::{ClientMessage, Method, ProtocolGeneration, code, error_response};
+use gatelodge_store::CallOutcome;
 use http::header::{HeaderMap, HeaderValue, WWW_AUTHENTICATE};
 use http::request::Parts;
 use http::{Request, Response, StatusCode};
@@ -21,30 +15,26 @@ use hyper::body::Incoming;
 use super::bearer_token::bearer_token_hash;
 use super::listener::ClientConnectionContext;
 use super::request_task::run_request;
-use super::{ClientLeg, aggregate_endpoint, request_body, sse_server};
+use super::{aggregate_endpoint, request_body};
 use crate::aggregate::AggregateRequest;
 use crate::body::ReceivedBody;
+use crate::client::protocol_detection::{SessionLookupScope, detect_client_protocol, require_session};
+use crate::client::request_handler::handle_request;
 use crate::config_snapshot::ActiveGrant;
-use crate::methods::{
-    call_handler, initialize, list_requests, missing_upstream_methods, policy_exempt_messages, standalone_stream,
-    subscriptions_listen, task_requests, unknown_method_reply,
-};
+use crate::methods::{initialize, policy_exempt_messages, standalone_stream, unknown_method_reply};
 use crate::pipeline::CallRecorder;
-use crate::pipeline::upstream_session::{handshake, pooled_session};
-use crate::refusal::Refusal;
-use crate::reply::{self, ReplyBody, http_response};
-use crate::request_context::{ClientProtocol, RequestContext, StatelessClient, parse_subject};
+use crate::reply::{ReplyBody, http_response};
+use crate::request_context::{ClientProtocol, RequestContext};
 use crate::responder::Responder;
 use crate::services::GatewayServices;
-use crate::session::{ClientInfo, Session, wait_for_cancel};
 use crate::telemetry::RequestTrace;
-use crate::upstream::UpstreamSendError;
+use crate::transport::{ClientLeg, sse_server};
 
-pub(super) const GET_MUST_ACCEPT_EVENTS: &str = "a GET must accept `text/event-stream`";
-pub(super) const DUPLICATE_LAST_EVENT_ID: &str = "the request has more than one `Last-Event-ID` header";
+pub(crate) const GET_MUST_ACCEPT_EVENTS: &str = "a GET must accept `text/event-stream`";
+pub(crate) const DUPLICATE_LAST_EVENT_ID: &str = "the request has more than one `Last-Event-ID` header";
 
 /// Serves one HTTP request.
-pub(super) async fn serve(
+pub(crate) async fn serve(
     leg: &ClientLeg,
     connection: &ClientConnectionContext,
     request: Request<Incoming>,
@@ -70,7 +60,7 @@ pub(super) async fn serve(
 }
 
 /// The endpoint of a request: one server or the aggregate endpoint.
-pub(super) enum RequestEndpoint {
+pub(crate) enum RequestEndpoint {
     Server(RequestContext),
     Aggregate(Box<AggregateRequest>),
 }
@@ -154,13 +144,13 @@ async fn post(
 
 /// A client message whose body has been received, with its HTTP headers and its endpoint.
 pub(crate) struct InboundClientMessage {
-    pub(super) endpoint: RequestEndpoint,
-    pub(super) headers: HeaderMap,
-    pub(super) body: ReceivedBody,
+    pub(crate) endpoint: RequestEndpoint,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: ReceivedBody,
 }
 
 /// Handles a message.
-pub(super) async fn run_message(
+pub(crate) async fn run_message(
     gw: Arc<GatewayServices>,
     InboundClientMessage { endpoint: to, headers, body }: InboundClientMessage,
     responder: Responder,
@@ -239,269 +229,6 @@ async fn handle_message(
     }
 }
 
-/// Handles a request, after opening a pooled session if the server needs one. The client can cancel while the session
-/// is being opened.
-pub(crate) async fn handle_request(
-    gw: &GatewayServices,
-    mut ctx: RequestContext,
-    request: &ClientRequest<'_>,
-    responder: Responder,
-) {
-    if let ClientProtocol::Stateless(client) = &ctx.client_protocol {
-        let cancel_signal = responder.cancel_signal();
-        let opening = Box::pin(pooled_session::with_pooled_session(gw, &ctx, request, client.clone()));
-        let opened = tokio::select! {
-            biased;
-            () = wait_for_cancel(cancel_signal.as_deref()) => Err(Refusal::Upstream(UpstreamSendError::ClientGone)),
-            opened = opening => opened,
-        };
-        match opened {
-            Ok(client) => ctx.client_protocol = ClientProtocol::Stateless(client),
-            Err(refusal) => {
-                return Box::pin(reply_handshake_failed(
-                    gw,
-                    &ctx,
-                    request,
-                    refusal.into_handshake_failure(),
-                    responder,
-                ))
-                .await;
-            }
-        }
-    }
-    dispatch(gw, &ctx, request, responder).await;
-}
-
-/// Replies to a request that cannot be sent because the handshake with its server failed.
-async fn reply_handshake_failed(
-    gw: &GatewayServices,
-    ctx: &RequestContext,
-    request: &ClientRequest<'_>,
-    refusal: Refusal,
-    responder: Responder,
-) {
-    if is_policy_checked(request.method())
-        && !is_task_method(request.method())
-        && let Ok(subject) = parse_subject(request)
-    {
-        return call_handler::handle_unreachable(gw, ctx, request, &subject, refusal, responder).await;
-    }
-    let mut recorder = CallRecorder::start(ctx, request, gw.new_call_id(), gw.clock.now());
-    if matches!(refusal, Refusal::Upstream(UpstreamSendError::ClientGone)) {
-        responder.hang_up();
-        return gw.write_row(recorder.cancelled_row()).await;
-    }
-    responder
-        .finish_with_status(
-            StatusCode::BAD_GATEWAY,
-            reply::internal_error_reply(request.id(), recorder.call_id(), &refusal),
-        )
-        .await;
-    gw.record_refusal(&mut recorder, &refusal).await;
-}
-
-// Calls are handled inline; the other futures are boxed so that they do not enlarge the future of a call.
-pub(crate) async fn dispatch(
-    gw: &GatewayServices,
-    ctx: &RequestContext,
-    request: &ClientRequest<'_>,
-    mut responder: Responder,
-) {
-    let at = gw.clock.now();
-    let mut recorder = CallRecorder::start(ctx, request, gw.new_call_id_at(at), at);
-    responder.capture_reply(recorder.captured_reply());
-    if let Some(session) = ctx.session() {
-        // Each page of a list is requested under an id of its own.
-        let call = Some(recorder.call_id()).filter(|_| !is_list_method(request.method()));
-        responder.register_cancellable(session.cancellable_requests(), request.id(), call);
-    }
-    if request.method().is_absent_in(ctx.generation()) {
-        return Box::pin(unknown_method_reply::reply_method_not_found(
-            gw,
-            ctx.generation(),
-            Some(request.id()),
-            request.method(),
-            recorder,
-            responder,
-        ))
-        .await;
-    }
-    if is_task_method(request.method()) {
-        return Box::pin(task_requests::handle_task_request(gw, ctx, request, recorder, responder)).await;
-    }
-    if is_policy_checked(request.method()) {
-        return match parse_subject(request) {
-            Ok(subject) => call_handler::handle_call(gw, ctx, request, &subject, recorder, responder).await,
-            Err(cause) => {
-                responder.reject(&cause, ctx.generation()).await;
-                gw.record_rejection(ctx, cause.code, &cause.message).await;
-            }
-        };
-    }
-    if let Err(refusal) = responder.acquire_in_flight(ctx, request.method()) {
-        responder.finish(reply::internal_error_reply(request.id(), recorder.call_id(), &refusal)).await;
-        return gw.record_refusal(&mut recorder, &refusal).await;
-    }
-    let Some((recorder, responder)) =
-        Box::pin(missing_upstream_methods::reply_if_untranslatable(gw, ctx, request, recorder, responder)).await
-    else {
-        return;
-    };
-    handshake::reopen_if_closed(gw, ctx).await;
-    match request.method() {
-        Method::Initialize => Box::pin(initialize::handle_initialize(gw, ctx, request, recorder, responder)).await,
-        method if is_list_method(method) => {
-            Box::pin(list_requests::handle_list(gw, ctx, request, recorder, responder)).await
-        }
-        Method::Listen => Box::pin(subscriptions_listen::handle_listen(gw, ctx, request, recorder, responder)).await,
-        _ => Box::pin(policy_exempt_messages::forward_request(gw, ctx, request, recorder, responder)).await,
-    }
-}
-
-/// Returns whether a method is subject to the policy. All other methods are allowed by every policy.
-fn is_policy_checked(method: &Method<'_>) -> bool {
-    !is_policy_exempt(method.name())
-}
-
-fn is_list_method(method: &Method<'_>) -> bool {
-    use Method::{PromptsList, ResourceTemplatesList, ResourcesList, TasksList, ToolsList};
-    matches!(method, ToolsList | ResourcesList | ResourceTemplatesList | PromptsList | TasksList)
-}
-
-fn is_task_method(method: &Method<'_>) -> bool {
-    use Method::{TasksCancel, TasksGet, TasksList, TasksResult, TasksUpdate};
-    matches!(method, TasksGet | TasksResult | TasksList | TasksCancel | TasksUpdate)
-}
-
-/// Scope in which a session is looked up: a grant, and either one server or all servers.
-#[derive(Clone, Copy)]
-pub(super) struct SessionLookupScope<'a> {
-    pub grant: &'a ActiveGrant,
-    pub server: Option<&'a ServerName>,
-}
-
-impl<'a> SessionLookupScope<'a> {
-    fn of(ctx: &'a RequestContext) -> Self {
-        Self { grant: &ctx.grant, server: Some(ctx.upstream.name()) }
-    }
-}
-
-/// Determines the client's protocol from this request alone.
-pub(super) async fn detect_client_protocol(
-    gw: &GatewayServices,
-    scope: SessionLookupScope<'_>,
-    headers: &HeaderMap,
-    message: &ClientMessage<'_>,
-    supported: impl Fn(ProtocolGeneration) -> Vec<Revision>,
-) -> Result<ClientProtocol, ProtocolError> {
-    let is_stateless = match message {
-        ClientMessage::Request(request) => http_headers::is_stateless(headers, request),
-        ClientMessage::Notification(_) | ClientMessage::Response(_) => has_stateless_header(headers),
-    };
-    if !is_stateless {
-        return detect_stateful_client(gw, scope, headers, message, || supported(ProtocolGeneration::Stateful)).await;
-    }
-    let supported = supported(ProtocolGeneration::Stateless);
-    let client = detect_stateless_client(headers, message, &supported)?;
-    scope.grant.check_revision(client.revision, || supported)?;
-    Ok(ClientProtocol::Stateless(Box::new(client)))
-}
-
-async fn detect_stateful_client(
-    gw: &GatewayServices,
-    scope: SessionLookupScope<'_>,
-    headers: &HeaderMap,
-    message: &ClientMessage<'_>,
-    supported: impl Fn() -> Vec<Revision>,
-) -> Result<ClientProtocol, ProtocolError> {
-    if let ClientMessage::Request(request) = message
-        && *request.method() == Method::Initialize
-    {
-        revision(headers, &supported)?;
-        // A session id in a handshake request refers to an old session and is ignored.
-        return scope.grant.check_handshake_revision(request, supported).map(|()| ClientProtocol::Stateful(None));
-    }
-    let session = require_session(gw, scope, headers, &supported).await?;
-    scope.grant.check_session_revision(&session, supported)?;
-    Ok(ClientProtocol::Stateful(Some(session)))
-}
-
-/// Returns the session named in the headers of a request with any HTTP method. If the headers also name a revision, it
-/// must be the session's.
-pub(super) async fn require_session(
-    gw: &GatewayServices,
-    scope: SessionLookupScope<'_>,
-    headers: &HeaderMap,
-    supported: impl FnOnce() -> Vec<Revision>,
-) -> Result<Arc<Session>, ProtocolError> {
-    let version = revision(headers, supported)?;
-    let session = session_from_headers(gw, scope, headers).await?;
-    // Gemini CLI sends no version header after the handshake; the negotiated revision applies.
-    if version.is_some_and(|version| version != session.revision()) {
-        let message = format!("the session uses revision {}", session.revision());
-        return Err(ProtocolError::new(StatusCode::BAD_REQUEST, code::INVALID_REQUEST, &message));
-    }
-    Ok(session)
-}
-
-async fn session_from_headers(
-    gw: &GatewayServices,
-    scope: SessionLookupScope<'_>,
-    headers: &HeaderMap,
-) -> Result<Arc<Session>, ProtocolError> {
-    let mut values = headers.get_all(http_headers::SESSION_ID).iter();
-    let (first, second) = (values.next(), values.next());
-    let invalid = |what| ProtocolError::new(StatusCode::BAD_REQUEST, code::INVALID_REQUEST, what);
-    if second.is_some() {
-        return Err(invalid("the request has more than one `Mcp-Session-Id` header"));
-    }
-    let id =
-        first.ok_or_else(|| invalid("start with `initialize`, and send the `Mcp-Session-Id` from its response"))?;
-    let id = id.to_str().map_err(|_| invalid("the `Mcp-Session-Id` header is not plain text"))?;
-    gw.sessions.find_or_restore(id, scope.grant, scope.server).await?.ok_or_else(|| {
-        ProtocolError::new(
-            StatusCode::NOT_FOUND,
-            code::INVALID_REQUEST,
-            "the session is unknown or has ended; start with `initialize`",
-        )
-    })
-}
-
-fn detect_stateless_client(
-    headers: &HeaderMap,
-    message: &ClientMessage<'_>,
-    supported: &[Revision],
-) -> Result<StatelessClient, ProtocolError> {
-    let ClientMessage::Request(request) = message else {
-        return Ok(StatelessClient {
-            revision: Revision::R2026_07_28,
-            client: ClientInfo::default(),
-            client_capabilities: ClientCapabilities::default(),
-            wants_log_messages: false,
-            param_headers: None,
-            upstream_session: None,
-            exclusive_session: None,
-        });
-    };
-    let revision = check_stateless(headers, request, supported)?;
-    let params = match request.method() {
-        Method::ToolsCall => Some(param_headers(headers)?),
-        _ => None,
-    };
-    let (client, declared) =
-        (ClientInfo::of(request.meta().client_info()), ClientCapabilities::of(request.meta().client_capabilities()));
-    let wants_log = request.meta().log_level().is_some();
-    Ok(StatelessClient {
-        revision,
-        client,
-        client_capabilities: declared,
-        wants_log_messages: wants_log,
-        param_headers: params,
-        upstream_session: None,
-        exclusive_session: None,
-    })
-}
-
 async fn get(leg: &ClientLeg, mut ctx: RequestContext, headers: &HeaderMap) -> Response<ReplyBody> {
     let gw = &leg.services;
     if has_stateless_header(headers) {
@@ -571,14 +298,14 @@ impl GatewayServices {
     }
 
     /// Starts the record of an HTTP request that contains no message.
-    pub(super) fn recorder_for_http_method(&self, ctx: &RequestContext, verb: &str) -> CallRecorder {
+    pub(crate) fn recorder_for_http_method(&self, ctx: &RequestContext, verb: &str) -> CallRecorder {
         let mut recorder = CallRecorder::for_request(ctx, self.new_call_id(), self.clock.now());
         recorder.set_method(verb);
         recorder
     }
 
     /// Rejects a request because of its headers or its size, and records the rejection.
-    pub(super) async fn reject_http(
+    pub(crate) async fn reject_http(
         &self,
         mut recorder: CallRecorder,
         status: StatusCode,
@@ -587,12 +314,5 @@ impl GatewayServices {
         self.metrics.count_refusal("rejected");
         self.write_row(recorder.rejection_row(code::INVALID_REQUEST, &what)).await;
         http_response::http_error_response(status, &what)
-    }
-
-    /// Records a rejected message. The message itself is not stored, because it could contain anything.
-    pub(crate) async fn record_rejection(&self, ctx: &RequestContext, code: i64, message: &str) {
-        self.metrics.count_refusal("rejected");
-        let mut recorder = CallRecorder::for_request(ctx, self.new_call_id(), self.clock.now());
-        self.write_row(recorder.rejection_row(code, message)).await;
     }
 }

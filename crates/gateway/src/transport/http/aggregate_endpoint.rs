@@ -12,13 +12,11 @@ use http::request::Parts;
 use http::{Response, StatusCode};
 use hyper::body::Incoming;
 
-use super::mcp_endpoint::{
-    DUPLICATE_LAST_EVENT_ID, GET_MUST_ACCEPT_EVENTS, InboundClientMessage, RequestEndpoint, SessionLookupScope,
-    detect_client_protocol, require_session,
-};
+use super::mcp_endpoint::{DUPLICATE_LAST_EVENT_ID, GET_MUST_ACCEPT_EVENTS, InboundClientMessage, RequestEndpoint};
 use super::request_body;
 use super::request_task::run_request;
 use crate::aggregate::{AggregateRequest, merged_stream, router};
+use crate::client::protocol_detection::{SessionLookupScope, detect_client_protocol, require_session};
 use crate::methods::unknown_method_reply;
 use crate::pipeline::CallRecorder;
 use crate::reply::{ReplyBody, http_response};
@@ -28,7 +26,7 @@ use crate::services::GatewayServices;
 use crate::telemetry::RequestTrace;
 
 /// Serves one HTTP request.
-pub(super) async fn serve(
+pub(crate) async fn serve(
     gw: &Arc<GatewayServices>,
     aggregate: AggregateRequest,
     head: Parts,
@@ -64,7 +62,7 @@ async fn post(
         .await
 }
 
-pub(super) async fn handle_message(
+pub(crate) async fn handle_message(
     gw: &Arc<GatewayServices>,
     mut aggregate: AggregateRequest,
     headers: HeaderMap,

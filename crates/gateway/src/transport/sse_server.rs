@@ -16,14 +16,14 @@ use http::{Response, StatusCode, Uri};
 use hyper::body::Incoming;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
-use super::{ClientLeg, request_body};
+use super::ClientLeg;
+use super::http::request_body;
+use crate::client::single_session_client::{SingleSessionClient, end_session, stop_event_forwarder};
 use crate::methods::standalone_stream;
 use crate::reply::{ReplyBody, http_response};
-use crate::request_context::RequestContext;
+use crate::request_context::{RequestContext, StreamRevalidation};
 use crate::responder::ClientSessionCell;
 use crate::services::GatewayServices;
-use crate::single_session_client::{SingleSessionClient, end_session, stop_event_forwarder};
-use crate::stream_revalidation::StreamRevalidation;
 
 /// Query parameter that the SDKs use for the connection id.
 const SESSION_ID_PARAM: &str = "sessionId";

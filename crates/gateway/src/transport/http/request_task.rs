@@ -12,7 +12,7 @@ use crate::responder::Responder;
 use crate::services::GatewayServices;
 
 /// Spawns the work for one message and waits for its response. Any remaining work continues after the response.
-pub(super) async fn run_request(gw: &Arc<GatewayServices>, message: InboundClientMessage) -> Response<ReplyBody> {
+pub(crate) async fn run_request(gw: &Arc<GatewayServices>, message: InboundClientMessage) -> Response<ReplyBody> {
     let (responder, response) = Responder::new();
     gw.tasks.spawn(run_message(Arc::clone(gw), message, responder));
     response_or_error(response).await

@@ -12,14 +12,13 @@ use gatelodge_store::CallOutcome;
 use http::StatusCode;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::http_server::mcp_endpoint::handle_request;
+use super::request_handler::handle_request;
 use crate::methods::{initialize, policy_exempt_messages, standalone_stream};
 use crate::pipeline::CallRecorder;
-use crate::request_context::{ClientProtocol, RequestContext, StatelessClient};
+use crate::request_context::{ClientProtocol, RequestContext, StatelessClient, StreamRevalidation};
 use crate::responder::{ClientSessionCell, Responder};
 use crate::services::GatewayServices;
 use crate::session::{CancellableRequests, ClientInfo, Session};
-use crate::stream_revalidation::StreamRevalidation;
 use crate::telemetry::RequestTrace;
 
 /// A client's session and its queue of outgoing messages.
