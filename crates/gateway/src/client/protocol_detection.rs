@@ -11,7 +11,7 @@ use http::StatusCode;
 use http::header::HeaderMap;
 
 use crate::config_snapshot::ActiveGrant;
-use crate::request_context::{ClientProtocol, RequestContext, StatelessClient};
+use crate::request_context::{ClientProtocol, StatelessClient};
 use crate::services::GatewayServices;
 use crate::session::{ClientInfo, Session};
 
@@ -20,12 +20,6 @@ use crate::session::{ClientInfo, Session};
 pub(crate) struct SessionLookupScope<'a> {
     pub grant: &'a ActiveGrant,
     pub server: Option<&'a ServerName>,
-}
-
-impl<'a> SessionLookupScope<'a> {
-    pub fn of(ctx: &'a RequestContext) -> Self {
-        Self { grant: &ctx.grant, server: Some(ctx.upstream.name()) }
-    }
 }
 
 /// Determines the client's protocol from this request alone.

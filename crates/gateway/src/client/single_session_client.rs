@@ -14,7 +14,6 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::request_handler::handle_request;
 use crate::methods::{initialize, policy_exempt_messages, standalone_stream};
-use crate::pipeline::CallRecorder;
 use crate::request_context::{ClientProtocol, RequestContext, StatelessClient, StreamRevalidation};
 use crate::responder::{ClientSessionCell, Responder};
 use crate::services::GatewayServices;
@@ -76,7 +75,7 @@ impl SingleSessionClient {
             Ok(message) => message,
             Err(cause) => {
                 responder.reject(&cause, ProtocolGeneration::Stateful).await;
-                gw.record_rejection(&ctx, cause.code, &cause.message).await;
+                gw.record_rejection(gw.new_recorder(&ctx), cause.code, &cause.message).await;
                 return None;
             }
         };
@@ -88,7 +87,7 @@ impl SingleSessionClient {
         {
             // A stateless request: the call itself knows how to cancel it at the server.
             in_flight.cancel_signal.notify_one();
-            let mut recorder = CallRecorder::for_request(&ctx, gw.new_call_id(), gw.clock.now());
+            let mut recorder = gw.new_recorder(&ctx);
             recorder.set_method(notification.method().name());
             gw.write_row(recorder.outcome_row(CallOutcome::Ok, None)).await;
             return None;
@@ -99,7 +98,7 @@ impl SingleSessionClient {
                 if let ClientMessage::Request(request) = &message {
                     responder.finish(error_response(Some(request.id()), code, &what, data.as_deref()).into()).await;
                 }
-                gw.record_rejection(&ctx, code, &what).await;
+                gw.record_rejection(gw.new_recorder(&ctx), code, &what).await;
                 return None;
             }
         }

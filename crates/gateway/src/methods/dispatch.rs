@@ -49,7 +49,7 @@ pub(crate) async fn dispatch(
             Ok(subject) => call_handler::handle_call(gw, ctx, request, &subject, recorder, responder).await,
             Err(cause) => {
                 responder.reject(&cause, ctx.generation()).await;
-                gw.record_rejection(ctx, cause.code, &cause.message).await;
+                gw.record_rejection(gw.new_recorder(ctx), cause.code, &cause.message).await;
             }
         };
     }

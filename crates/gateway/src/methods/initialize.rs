@@ -181,7 +181,7 @@ pub(crate) async fn end_session(gw: &GatewayServices, ctx: &RequestContext) {
     gw.sessions.delete(session).await;
     session.end_stream();
     gw.sessions.end_at_upstream(&ctx.upstream, session.upstream_link()).await;
-    let mut recorder = CallRecorder::for_request(ctx, gw.new_call_id(), gw.clock.now());
+    let mut recorder = gw.new_recorder(ctx);
     recorder.set_method("DELETE");
     gw.write_row(recorder.outcome_row(CallOutcome::Ok, None)).await;
 }

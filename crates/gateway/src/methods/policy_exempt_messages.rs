@@ -143,7 +143,7 @@ pub(crate) async fn forward_one_way(gw: &GatewayServices, ctx: &RequestContext, 
     if ctx.translation() == ProtocolTranslation::ToStateless {
         return handle_locally(gw, ctx, message).await;
     }
-    let mut recorder = CallRecorder::for_request(ctx, gw.new_call_id(), gw.clock.now());
+    let mut recorder = gw.new_recorder(ctx);
     if cancel_locally(ctx, message) {
         recorder.set_method(Method::Cancelled.name());
         return gw.write_row(recorder.outcome_row(CallOutcome::Ok, None)).await;
@@ -190,7 +190,7 @@ pub(crate) async fn forward_one_way(gw: &GatewayServices, ctx: &RequestContext, 
 /// request, a response is passed to the waiting call, and everything else is dropped.
 async fn handle_locally(gw: &GatewayServices, ctx: &RequestContext, message: &ClientMessage<'_>) {
     let Some(session) = ctx.session() else { return };
-    let mut recorder = CallRecorder::for_request(ctx, gw.new_call_id(), gw.clock.now());
+    let mut recorder = gw.new_recorder(ctx);
     let is_taken = match message {
         ClientMessage::Notification(notification) if *notification.method() == Method::Cancelled => {
             recorder.set_method(notification.method().name());

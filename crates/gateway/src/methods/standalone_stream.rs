@@ -13,10 +13,10 @@ use tokio::sync::{Notify, mpsc};
 
 use super::advertised_lists::advertised_list_changes;
 use super::subscriptions_listen::notification_filter::NotificationFilter;
+use crate::pipeline::resource_subscription;
 use crate::pipeline::server_message_filter::{filter_standalone_notification, relay_server_request};
 use crate::pipeline::upstream_session::handshake::{reopen_if_stale, reopen_session};
 use crate::pipeline::upstream_session::session_recovery::{can_mean_lost_session, is_session_lost};
-use crate::pipeline::{CallRecorder, resource_subscription};
 use crate::refusal::Refusal;
 use crate::reply::{ReplyBody, http_response};
 use crate::request_context::{RequestContext, StreamRevalidation};
@@ -60,7 +60,7 @@ pub(crate) async fn resume_stream(gw: &Arc<GatewayServices>, ctx: RequestContext
 
 /// Replies that the missed events are not available.
 async fn reply_unknown_event(gw: &GatewayServices, ctx: &RequestContext) -> Response<ReplyBody> {
-    let mut recorder = CallRecorder::for_request(ctx, gw.new_call_id(), gw.clock.now());
+    let mut recorder = gw.new_recorder(ctx);
     recorder.set_method("GET");
     gw.record_refusal(&mut recorder, &Refusal::UnknownReference).await;
     http_response::http_error_response(
@@ -92,7 +92,7 @@ pub(crate) async fn open_stream(
 
 /// Acquires one of the grant's stream slots, and records the request.
 pub(crate) async fn acquire_stream_slot(gw: &GatewayServices, ctx: &RequestContext) -> Result<InFlightGuard, Refusal> {
-    let mut recorder = CallRecorder::for_request(ctx, gw.new_call_id(), gw.clock.now());
+    let mut recorder = gw.new_recorder(ctx);
     recorder.set_method("GET");
     match InFlightGuard::for_stream(&ctx.grant) {
         Ok(in_flight) => {

@@ -9,6 +9,11 @@ use crate::request_context::RequestContext;
 use crate::services::GatewayServices;
 
 impl GatewayServices {
+    /// Starts a record that contains the client and the server but no request.
+    pub(crate) fn new_recorder(&self, ctx: &RequestContext) -> CallRecorder {
+        CallRecorder::for_request(ctx, self.new_call_id(), self.clock.now())
+    }
+
     /// Counts a refusal and writes its row.
     pub(crate) async fn record_refusal(&self, recorder: &mut CallRecorder, refusal: &Refusal) {
         self.metrics.count_refusal(refusal.code());
@@ -29,9 +34,8 @@ impl GatewayServices {
     }
 
     /// Records a rejected message. The message itself is not stored, because it could contain anything.
-    pub(crate) async fn record_rejection(&self, ctx: &RequestContext, code: i64, message: &str) {
+    pub(crate) async fn record_rejection(&self, mut recorder: CallRecorder, code: i64, message: &str) {
         self.metrics.count_refusal("rejected");
-        let mut recorder = CallRecorder::for_request(ctx, self.new_call_id(), self.clock.now());
         self.write_row(recorder.rejection_row(code, message)).await;
     }
 

@@ -17,7 +17,7 @@ use http::StatusCode;
 use memchr::memmem::Finder;
 
 use super::upstream_session::protocol_probe::GATEWAY_META_WITH_TASKS;
-use super::{CallRecorder, await_own_response, reserve};
+use super::{await_own_response, reserve};
 use crate::body::ReceivedBody;
 use crate::refusal::Refusal;
 use crate::request_context::{ClientProtocol, ProtocolTranslation, RequestContext};
@@ -189,7 +189,7 @@ impl GatewayServices {
         let Some(gw) = self.arc_self() else { return };
         let (own, ctx, task) = (std::sync::Arc::clone(&gw), ctx.clone(), task.to_owned());
         gw.tasks.spawn(async move {
-            let mut recorder = CallRecorder::for_request(&ctx, own.new_call_id(), own.clock.now());
+            let mut recorder = own.new_recorder(&ctx);
             recorder.set_method(Method::TasksCancel.name());
             recorder.set_subject(&ctx, Some(&task), None);
             // Nothing is sent without an intent row, not even requests of our own.

@@ -184,7 +184,7 @@ pub(crate) async fn are_input_requests_allowed(gw: &GatewayServices, ctx: &Reque
             Some(_) => return false,
             None => Refusal::UnknownReference,
         };
-        let mut recorder = CallRecorder::for_request(ctx, gw.new_call_id(), gw.clock.now());
+        let mut recorder = gw.new_recorder(ctx);
         recorder.set_method(&ctx.upstream.secret_redactor().redact_text(&method));
         gw.record_refusal(&mut recorder, &why_not).await;
         return false;

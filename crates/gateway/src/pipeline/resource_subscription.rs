@@ -7,7 +7,7 @@ use gatelodge_mcp::translate::to_json_string;
 use gatelodge_mutants::mutant;
 
 use super::server_message_filter::{AllowedResource, authorize_resource};
-use super::{CallRecorder, await_own_response, result_text};
+use super::{await_own_response, result_text};
 use crate::refusal::Refusal;
 use crate::request_context::RequestContext;
 use crate::services::GatewayServices;
@@ -64,7 +64,7 @@ pub(crate) async fn authorize_subscription(
         Err(reason) => reason,
     };
     if session.subscriptions.mark_denied(uri) {
-        let mut recorder = CallRecorder::for_request(ctx, gw.new_call_id(), gw.clock.now());
+        let mut recorder = gw.new_recorder(ctx);
         recorder.set_method(Method::ResourcesSubscribe.name());
         recorder.set_subject(ctx, Some(uri), None);
         gw.record_refusal(&mut recorder, &Refusal::Denied(reason)).await;

@@ -210,7 +210,7 @@ async fn respond_to_ping(gw: &GatewayServices, ctx: &RequestContext, server_requ
 }
 
 pub(crate) async fn is_server_request_allowed(gw: &GatewayServices, ctx: &RequestContext, name: &str) -> bool {
-    let mut recorder = CallRecorder::for_request(ctx, gw.new_call_id(), gw.clock.now());
+    let mut recorder = gw.new_recorder(ctx);
     recorder.set_method(name);
     match authorize_server_request(gw, ctx, name, &mut recorder) {
         Ok(()) => {
@@ -248,7 +248,7 @@ async fn admit_server_request<T>(
     server_request: &ServerRequest<'_>,
     register: impl FnOnce() -> Result<T, Refusal>,
 ) -> Option<T> {
-    let mut recorder = CallRecorder::for_request(ctx, gw.new_call_id(), gw.clock.now());
+    let mut recorder = gw.new_recorder(ctx);
     let name = server_request.method().name();
     // A method name can be any text and may contain a secret.
     recorder.set_method(&ctx.upstream.secret_redactor().redact_text(name));

@@ -1,11 +1,12 @@
-//! The client-facing HTTP server: listeners, header checks, bodies and replies.
+//! The client-facing HTTP server: listeners, header checks and request bodies.
 
-mod aggregate_endpoint;
-pub(crate) mod bearer_token;
+mod authentication;
+mod bearer_token;
 mod cors;
-pub(crate) mod health_endpoints;
+mod health_endpoints;
 pub(crate) mod listener;
-pub(crate) mod mcp_endpoint;
+mod mcp_endpoint;
+pub(crate) mod rejection;
 pub(crate) mod request_body;
 mod request_task;
-pub(crate) mod smuggling_guard;
+mod smuggling_guard;

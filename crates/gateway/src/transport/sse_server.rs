@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use data_encoding::HEXLOWER;
-use gatelodge_mcp::http_headers::{check_body, revision};
+use gatelodge_mcp::http_headers::{ProtocolError, check_body, revision};
 use gatelodge_mcp::{ProtocolGeneration, SSE_KEEP_ALIVE, sse_endpoint_event, sse_event};
 use gatelodge_mutants::mutant;
 use gatelodge_store::{GrantId, ServerName};
@@ -17,6 +17,7 @@ use hyper::body::Incoming;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use super::ClientLeg;
+use super::http::rejection::reject_http;
 use super::http::request_body;
 use crate::client::single_session_client::{SingleSessionClient, end_session, stop_event_forwarder};
 use crate::methods::standalone_stream;
@@ -86,6 +87,10 @@ pub(crate) fn connection_id(uri: &Uri) -> Option<&str> {
 /// stops.
 pub(crate) async fn open_connection(leg: &ClientLeg, ctx: RequestContext) -> Response<ReplyBody> {
     let gw = &leg.services;
+    if let Err(ProtocolError { code, message, .. }) = ctx.grant.check_stream_allowed() {
+        gw.record_rejection(gw.new_recorder(&ctx), code, &message).await;
+        return http_response::method_not_allowed_response("POST", &message);
+    }
     let guard = match standalone_stream::acquire_stream_slot(gw, &ctx).await {
         Ok(guard) => guard,
         Err(refusal) => return http_response::http_error_response(StatusCode::TOO_MANY_REQUESTS, &refusal.message()),
@@ -188,16 +193,16 @@ pub(crate) async fn handle_post(
     incoming: Incoming,
 ) -> Response<ReplyBody> {
     let gw = &leg.services;
-    let reject = |status, what: String| gw.reject_http(gw.recorder_for_http_method(&ctx, "POST"), status, what);
+    let reject = async |status, what: &str| reject_http(gw, gw.new_recorder(&ctx), "POST", (status, what)).await;
     if let Err((status, what)) = check_body(headers) {
-        return reject(status, what.to_owned()).await;
+        return reject(status, what).await;
     }
     let Some(connection) = leg.sse_connections.find(id, &ctx) else {
         let what = "the connection is unknown or has ended; open one with a GET";
-        return reject(StatusCode::NOT_FOUND, what.to_owned()).await;
+        return reject(StatusCode::NOT_FOUND, what).await;
     };
     if let Err(what) = check_header_revision(gw, &ctx, &connection, headers) {
-        return reject(StatusCode::BAD_REQUEST, what).await;
+        return reject(StatusCode::BAD_REQUEST, &what).await;
     }
     let Ok(place) = Arc::clone(&connection.post_slots).try_acquire_owned() else {
         return http_response::http_error_response(
@@ -210,7 +215,7 @@ pub(crate) async fn handle_post(
             .await
         {
             Ok(text) => text.into_bytes(),
-            Err((status, what)) => return reject(status, what).await,
+            Err((status, what)) => return reject(status, &what).await,
         };
     let (done, taken) = oneshot::channel();
     let task = Arc::clone(gw);
