@@ -3,53 +3,32 @@
 //! Each has its own small trait, and all backends pass the same conformance suite. The crate knows nothing about HTTP
 //! or MCP. A gateway cannot run without a store: if the store fails, calls are refused.
 
-mod admin_log;
-mod call_record;
-mod chain_verification;
-mod change_feed;
+mod audit_chain;
 mod clock;
 #[cfg(feature = "conformance")]
 pub mod conformance;
-mod counter;
-mod counter_map;
-mod counter_window;
-mod grant_token;
-mod grants;
-mod hash_chain;
-mod id_digest;
-mod ledger;
-mod log_page;
+mod counters;
 mod memory;
-mod policies;
-mod servers;
-mod sessions;
+mod model;
 mod sqlite;
-mod task_owners;
-mod tool_pins;
-mod validated_name;
+mod traits;
 
-pub use admin_log::{AdminLog, AdminLogEntry};
-pub use call_record::{CallId, CallOutcome, CallRecord, CallTimings, RecordKind};
-pub use change_feed::{ChangeFeed, StateChangeNumber};
+pub use audit_chain::{ChainBreak, ChainHead, ChainedRow, ParseChainHeadError, RowHash};
 pub use clock::{Clock, ManualClock};
-pub use counter::{CounterCharge, CounterKey, CounterOwner};
-pub use grant_token::{GrantToken, GrantTokenError, TokenHash, TokenHashPair};
-pub use grants::{EnforcementMode, Grant, GrantId, GrantServerAttachment, Grants, NewGrant};
-pub use hash_chain::{ChainBreak, ChainHead, ParseChainHeadError, RowHash};
-pub use id_digest::IdDigest;
-pub use ledger::{
-    CallLogFilter, CallLogRow, ChainReport, CounterUsage, ExhaustedCounter, Ledger, Reservation, ReserveOutcome,
-    SharedLedger,
-};
-pub use log_page::ChainedRow;
+pub use counters::{CounterCharge, CounterKey, CounterOwner};
 pub use memory::MemoryStore;
-pub use policies::{Policies, PolicySummary, PolicyVersionNumber, StoredPolicy};
-pub use servers::{Servers, StoredServer};
-pub use sessions::{SessionRow, Sessions};
+pub use model::{
+    CallId, CallOutcome, CallRecord, CallTimings, GrantToken, GrantTokenError, IdDigest, ParseNameError, PolicyName,
+    RecordKind, ServerName, TokenHash, TokenHashPair,
+};
 pub use sqlite::{Durability, OpenStoreError, SqliteLedger, SqliteStateStore};
-pub use task_owners::{MAX_TASKS_PER_GRANT, TaskOwner, TaskOwners};
-pub use tool_pins::{CategoryOverride, PinnedDefinition, ServerTools, ToolDefinition, ToolPins};
-pub use validated_name::{ParseNameError, PolicyName, ServerName};
+pub use traits::{
+    AdminLog, AdminLogEntry, CallLogFilter, CallLogRow, CategoryOverride, ChainReport, ChangeFeed, CounterUsage,
+    EnforcementMode, ExhaustedCounter, Grant, GrantId, GrantServerAttachment, Grants, Ledger, MAX_TASKS_PER_GRANT,
+    NewGrant, PinnedDefinition, Policies, PolicySummary, PolicyVersionNumber, Reservation, ReserveOutcome, ServerTools,
+    Servers, SessionRow, Sessions, SharedLedger, StateChangeNumber, StoredPolicy, StoredServer, TaskOwner, TaskOwners,
+    ToolDefinition, ToolPins,
+};
 
 /// An error from a store operation.
 #[derive(Debug, thiserror::Error)]

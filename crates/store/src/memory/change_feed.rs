@@ -4,7 +4,7 @@ use async_trait::async_trait;
 
 use super::MemoryStore;
 use crate::StoreError;
-use crate::change_feed::{ChangeFeed, StateChangeNumber};
+use crate::traits::{ChangeFeed, StateChangeNumber};
 
 #[async_trait]
 impl ChangeFeed for MemoryStore {

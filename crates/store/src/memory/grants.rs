@@ -5,10 +5,8 @@ use jiff::Timestamp;
 
 use super::{MemoryState, MemoryStore};
 use crate::StoreError;
-use crate::admin_log::AdminLogEntry;
-use crate::grant_token::TokenHash;
-use crate::grants::{Grant, GrantId, GrantServerAttachment, Grants, NewGrant};
-use crate::validated_name::ServerName;
+use crate::model::{ServerName, TokenHash};
+use crate::traits::{AdminLogEntry, Grant, GrantId, GrantServerAttachment, Grants, NewGrant};
 
 #[async_trait]
 impl Grants for MemoryStore {

@@ -8,14 +8,11 @@ use jiff::Timestamp;
 
 use super::{MemoryLogRow, MemoryStore, append, page_after};
 use crate::StoreError;
-use crate::call_record::{CallRecord, prune_record};
-use crate::chain_verification::ChainVerification;
+use crate::audit_chain::{ChainHead, ChainVerification, ChainedRow};
 use crate::clock::to_unix_nanoseconds;
-use crate::counter::CounterCharge;
-use crate::counter_map::CounterMap;
-use crate::hash_chain::ChainHead;
-use crate::ledger::{CallLogFilter, CallLogRow, ChainReport, CounterUsage, Ledger, Reservation, ReserveOutcome};
-use crate::log_page::ChainedRow;
+use crate::counters::{CounterCharge, CounterMap};
+use crate::model::{CallRecord, prune_record};
+use crate::traits::{CallLogFilter, CallLogRow, ChainReport, CounterUsage, Ledger, Reservation, ReserveOutcome};
 
 /// The ledger's state.
 #[derive(Debug)]

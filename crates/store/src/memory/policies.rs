@@ -4,9 +4,8 @@ use async_trait::async_trait;
 
 use super::MemoryStore;
 use crate::StoreError;
-use crate::admin_log::AdminLogEntry;
-use crate::policies::{Policies, PolicySummary, PolicyVersionNumber, StoredPolicy};
-use crate::validated_name::PolicyName;
+use crate::model::PolicyName;
+use crate::traits::{AdminLogEntry, Policies, PolicySummary, PolicyVersionNumber, StoredPolicy};
 
 #[async_trait]
 impl Policies for MemoryStore {

@@ -5,8 +5,8 @@ use jiff::Timestamp;
 
 use super::MemoryStore;
 use crate::StoreError;
-use crate::id_digest::IdDigest;
-use crate::sessions::{SessionRow, Sessions};
+use crate::model::IdDigest;
+use crate::traits::{SessionRow, Sessions};
 
 #[async_trait]
 impl Sessions for MemoryStore {

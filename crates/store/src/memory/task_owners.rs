@@ -5,10 +5,8 @@ use jiff::Timestamp;
 
 use super::MemoryStore;
 use crate::StoreError;
-use crate::grants::GrantId;
-use crate::id_digest::IdDigest;
-use crate::task_owners::{MAX_TASKS_PER_GRANT, TaskOwner, TaskOwners, other_owner_error};
-use crate::validated_name::ServerName;
+use crate::model::{IdDigest, ServerName};
+use crate::traits::{GrantId, MAX_TASKS_PER_GRANT, TaskOwner, TaskOwners, other_owner_error};
 
 #[async_trait]
 impl TaskOwners for MemoryStore {

@@ -4,9 +4,8 @@ use async_trait::async_trait;
 
 use super::MemoryStore;
 use crate::StoreError;
-use crate::admin_log::AdminLogEntry;
-use crate::tool_pins::{CategoryOverride, PinnedDefinition, ServerTools, ToolDefinition, ToolPins};
-use crate::validated_name::ServerName;
+use crate::model::ServerName;
+use crate::traits::{AdminLogEntry, CategoryOverride, PinnedDefinition, ServerTools, ToolDefinition, ToolPins};
 
 #[async_trait]
 impl ToolPins for MemoryStore {

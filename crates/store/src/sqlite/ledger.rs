@@ -43,12 +43,11 @@ use super::chain_head_file::{self, LogTable};
 use super::db_file::DbFile;
 use super::{Durability, OpenStoreError, log_table_reader, migrate};
 use crate::StoreError;
-use crate::call_record::CallRecord;
+use crate::audit_chain::{ChainHead, ChainedRow};
 use crate::clock::Clock;
-use crate::counter::CounterCharge;
-use crate::hash_chain::ChainHead;
-use crate::ledger::{CallLogFilter, CallLogRow, ChainReport, CounterUsage, Ledger, Reservation, ReserveOutcome};
-use crate::log_page::ChainedRow;
+use crate::counters::CounterCharge;
+use crate::model::CallRecord;
+use crate::traits::{CallLogFilter, CallLogRow, ChainReport, CounterUsage, Ledger, Reservation, ReserveOutcome};
 
 const FILE_NAME: &str = "ledger.db";
 const MIGRATIONS: [&str; 1] = [include_str!("ledger/1.sql")];

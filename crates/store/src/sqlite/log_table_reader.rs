@@ -4,8 +4,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::chain_head_file::LogTable;
 use crate::StoreError;
-use crate::hash_chain::{ChainHead, RowHash};
-use crate::log_page::{ChainedRow, LogPage, MAX_PAGE_ROWS};
+use crate::audit_chain::{ChainHead, ChainedRow, LogPage, MAX_PAGE_ROWS, RowHash};
 
 /// A row in a log table.
 pub(super) struct LogTableRow<'a> {

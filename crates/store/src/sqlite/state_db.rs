@@ -19,8 +19,8 @@ use super::chain_head_file::{self, ChainHeadFile, LogTable};
 use super::db_file::DbFile;
 use super::{OpenStoreError, migrate};
 use crate::StoreError;
-use crate::admin_log::AdminLogEntry;
-use crate::hash_chain::ChainHead;
+use crate::audit_chain::ChainHead;
+use crate::traits::AdminLogEntry;
 
 const FILE_NAME: &str = "state.db";
 const MIGRATIONS: [&str; 8] = [
@@ -199,7 +199,7 @@ fn parse_name<T: std::str::FromStr<Err = crate::ParseNameError>>(text: &str) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::AdminLog;
+    use crate::traits::AdminLog;
 
     fn entry() -> AdminLogEntry {
         let at = "2026-11-15T12:00:00Z".parse().expect("a time");

@@ -8,9 +8,9 @@ use super::prune;
 use super::row_buffer::RowBuffer;
 use super::writer_request::{AppendRequest, EncodedRow, ReserveRequest, WriterRequest};
 use crate::StoreError;
-use crate::counter::AppliedCharge;
-use crate::hash_chain::ChainHead;
-use crate::ledger::ExhaustedCounter;
+use crate::audit_chain::ChainHead;
+use crate::counters::AppliedCharge;
+use crate::traits::ExhaustedCounter;
 
 /// Result of one request.
 pub(super) enum WriteOutcome {

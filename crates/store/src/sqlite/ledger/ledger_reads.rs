@@ -4,13 +4,12 @@ use gatelodge_policy::Amount;
 use rusqlite::{Connection, params};
 
 use crate::StoreError;
-use crate::call_record::CallRecord;
-use crate::chain_verification::ChainVerification;
-use crate::counter::{CounterKey, CounterState};
-use crate::hash_chain::ChainHead;
-use crate::ledger::{CallLogFilter, CallLogRow, ChainReport, CounterUsage};
+use crate::audit_chain::{ChainHead, ChainVerification};
+use crate::counters::{CounterKey, CounterState};
+use crate::model::CallRecord;
 use crate::sqlite::db_file::DbFile;
 use crate::sqlite::{chain_head_file, log_table_reader};
+use crate::traits::{CallLogFilter, CallLogRow, ChainReport, CounterUsage};
 
 /// Runs a read on a blocking thread.
 pub(super) async fn run_blocking<T: Send + 'static>(

@@ -9,10 +9,10 @@ use tokio::sync::oneshot;
 use super::batch_executor::WriteOutcome;
 use super::writer_queue::CallerThreadId;
 use crate::StoreError;
-use crate::call_record::{CallRecord, not_sent_record};
 use crate::clock::to_unix_nanoseconds;
-use crate::counter::{AppliedCharge, CounterCharge};
-use crate::ledger::ExhaustedCounter;
+use crate::counters::{AppliedCharge, CounterCharge};
+use crate::model::{CallRecord, not_sent_record};
+use crate::traits::ExhaustedCounter;
 
 /// After this many consecutive calls that were each alone in their batch, the next call is also expected to be alone.
 const SOLO_CALL_THRESHOLD: usize = 16;

@@ -5,13 +5,10 @@ use rusqlite::{Connection, params};
 
 use super::{ADMIN_LOG_TABLE, SqliteStateStore, from_json};
 use crate::StoreError;
-use crate::admin_log::{AdminLog, AdminLogEntry};
-use crate::chain_verification::ChainVerification;
+use crate::audit_chain::{ChainHead, ChainVerification, ChainedRow};
 use crate::clock::to_unix_nanoseconds;
-use crate::hash_chain::ChainHead;
-use crate::ledger::ChainReport;
-use crate::log_page::ChainedRow;
 use crate::sqlite::{chain_head_file, log_table_reader};
+use crate::traits::{AdminLog, AdminLogEntry, ChainReport};
 
 #[async_trait]
 impl AdminLog for SqliteStateStore {

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 
 use super::SqliteStateStore;
 use crate::StoreError;
-use crate::change_feed::{ChangeFeed, StateChangeNumber};
+use crate::traits::{ChangeFeed, StateChangeNumber};
 
 /// How often `wait_for_change` polls for changes by other processes, which it must report within a second.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);

@@ -5,10 +5,9 @@ use rusqlite::{OptionalExtension, Row, params};
 
 use super::{SqliteStateStore, parse_name};
 use crate::StoreError;
-use crate::admin_log::AdminLogEntry;
 use crate::clock::{from_unix_nanoseconds, to_unix_nanoseconds};
-use crate::policies::{Policies, PolicySummary, PolicyVersionNumber, StoredPolicy};
-use crate::validated_name::PolicyName;
+use crate::model::PolicyName;
+use crate::traits::{AdminLogEntry, Policies, PolicySummary, PolicyVersionNumber, StoredPolicy};
 
 const COLUMNS: &str = "name, version, text, is_yaml, restores, created_at, created_by";
 

@@ -6,11 +6,10 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::SqliteStateStore;
 use crate::StoreError;
-use crate::admin_log::AdminLogEntry;
 use crate::clock::{from_unix_nanoseconds, to_unix_nanoseconds};
 use crate::memory::{no_override_error, stale_definition_error, tools_unknown_error};
-use crate::tool_pins::{CategoryOverride, PinnedDefinition, ServerTools, ToolDefinition, ToolPins};
-use crate::validated_name::ServerName;
+use crate::model::ServerName;
+use crate::traits::{AdminLogEntry, CategoryOverride, PinnedDefinition, ServerTools, ToolDefinition, ToolPins};
 
 #[async_trait]
 impl ToolPins for SqliteStateStore {

@@ -5,8 +5,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::StoreError;
-use crate::admin_log::AdminLogEntry;
-use crate::validated_name::PolicyName;
+use crate::model::PolicyName;
+use crate::traits::AdminLogEntry;
 
 /// A version of a policy: 1, 2, 3, …
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -268,8 +268,7 @@ mod tests {
 
     use super::super::CallId;
     use super::*;
-    use crate::grants::GrantId;
-    use crate::policies::PolicyVersionNumber;
+    use crate::traits::{GrantId, PolicyVersionNumber};
 
     const KINDS: [RecordKind; 6] = [
         RecordKind::Intent,

@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::StoreError;
-use crate::admin_log::AdminLogEntry;
-use crate::validated_name::ServerName;
+use crate::model::ServerName;
+use crate::traits::AdminLogEntry;
 
 /// An upstream server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

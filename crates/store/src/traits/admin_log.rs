@@ -5,9 +5,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::StoreError;
-use crate::hash_chain::ChainHead;
-use crate::ledger::ChainReport;
-use crate::log_page::ChainedRow;
+use crate::audit_chain::{ChainHead, ChainedRow};
+use crate::traits::ChainReport;
 
 /// One administrative change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,9 +4,8 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 
 use crate::StoreError;
-use crate::grants::GrantId;
-use crate::id_digest::IdDigest;
-use crate::validated_name::ServerName;
+use crate::model::{IdDigest, ServerName};
+use crate::traits::GrantId;
 
 /// Maximum number of tasks stored per grant. Beyond it, the tasks that expire first are removed.
 pub const MAX_TASKS_PER_GRANT: usize = 10_000;

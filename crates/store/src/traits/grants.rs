@@ -10,9 +10,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::StoreError;
-use crate::admin_log::AdminLogEntry;
-use crate::grant_token::TokenHash;
-use crate::validated_name::{PolicyName, ServerName};
+use crate::model::{PolicyName, ServerName, TokenHash};
+use crate::traits::AdminLogEntry;
 
 /// Id of a grant. When the token is rotated, the grant keeps its id and its counters.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

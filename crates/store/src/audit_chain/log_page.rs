@@ -2,9 +2,9 @@
 //! elsewhere.
 
 use crate::StoreError;
-use crate::call_record::CallRecord;
-use crate::hash_chain::RowHash;
-use crate::ledger::CallLogRow;
+use crate::audit_chain::RowHash;
+use crate::model::CallRecord;
+use crate::traits::CallLogRow;
 
 /// Maximum number of rows per page.
 pub(crate) const MAX_PAGE_ROWS: usize = 1_000;

@@ -4,9 +4,8 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 
 use crate::StoreError;
-use crate::grants::GrantId;
-use crate::id_digest::IdDigest;
-use crate::validated_name::ServerName;
+use crate::model::{IdDigest, ServerName};
+use crate::traits::GrantId;
 
 /// The state needed to resume a session. The upstream session is not stored; it is opened again.
 #[derive(Debug, Clone, PartialEq, Eq)]

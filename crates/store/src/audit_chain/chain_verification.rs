@@ -1,8 +1,9 @@
 //! Verification of a whole log: counts the rows, and finds the head and the first break in the chain.
 
-use crate::call_record::{CallRecord, RecordKind};
-use crate::hash_chain::{ChainBreak, ChainHead, ChainVerifier, RowHash};
-use crate::ledger::ChainReport;
+use crate::audit_chain::hash_chain::ChainVerifier;
+use crate::audit_chain::{ChainBreak, ChainHead, RowHash};
+use crate::model::{CallRecord, RecordKind};
+use crate::traits::ChainReport;
 
 /// A verification in progress.
 #[derive(Debug)]

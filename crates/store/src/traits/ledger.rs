@@ -10,10 +10,9 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::StoreError;
-use crate::call_record::{CallRecord, RecordKind};
-use crate::counter::{AppliedCharge, CounterCharge, CounterKey};
-use crate::hash_chain::{ChainBreak, ChainHead};
-use crate::log_page::ChainedRow;
+use crate::audit_chain::{ChainBreak, ChainHead, ChainedRow};
+use crate::counters::{AppliedCharge, CounterCharge, CounterKey};
+use crate::model::{CallRecord, RecordKind};
 
 /// The charges that a call has reserved. If the process dies, they are not refunded.
 #[derive(Debug, Default)]

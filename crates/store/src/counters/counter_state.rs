@@ -9,9 +9,9 @@ use std::time::Duration;
 use gatelodge_policy::{Amount, Charge, LimitScope, LimitWindow, WindowAlignment};
 use jiff::Timestamp;
 
-use crate::counter_window::{PeriodIndex, is_counted, period_at, period_end};
-use crate::grants::GrantId;
-use crate::validated_name::{PolicyName, ServerName};
+use crate::counters::counter_window::{PeriodIndex, is_counted, period_at, period_end};
+use crate::model::{PolicyName, ServerName};
+use crate::traits::GrantId;
 
 /// Upper bounds for stored values: larger than any period index or sum that can occur, but far from overflowing.
 const MAX_PERIOD: PeriodIndex = 1_000_000_000_000_000;

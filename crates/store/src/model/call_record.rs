@@ -11,10 +11,9 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::StoreError;
-use crate::grants::GrantId;
-use crate::hash_chain::ChainHead;
-use crate::policies::PolicyVersionNumber;
-use crate::validated_name::{PolicyName, ServerName};
+use crate::audit_chain::ChainHead;
+use crate::model::{PolicyName, ServerName};
+use crate::traits::{GrantId, PolicyVersionNumber};
 
 /// Unique id of a call. It appears in logs, and people can use it to refer to the call. Later calls have larger ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -1,0 +1,9 @@
+//! Counters in memory: windows, usage, and charging all or none. All functions are pure.
+
+mod counter_map;
+mod counter_state;
+mod counter_window;
+
+pub(crate) use counter_map::CounterMap;
+pub(crate) use counter_state::{AppliedCharge, CounterState};
+pub use counter_state::{CounterCharge, CounterKey, CounterOwner};
