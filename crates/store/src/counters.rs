@@ -5,5 +5,4 @@ mod counter_state;
 mod counter_window;
 
 pub(crate) use counter_map::CounterMap;
-pub(crate) use counter_state::{AppliedCharge, CounterState};
-pub use counter_state::{CounterCharge, CounterKey, CounterOwner};
+pub(crate) use counter_state::CounterState;

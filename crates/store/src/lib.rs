@@ -13,36 +13,18 @@ mod model;
 mod sqlite;
 mod traits;
 
-pub use audit_chain::{ChainBreak, ChainHead, ChainedRow, ParseChainHeadError, RowHash};
+pub use audit_chain::{ChainBreak, ChainHead, ChainReport, ChainedRow, ParseChainHeadError, RowHash};
 pub use clock::{Clock, ManualClock};
-pub use counters::{CounterCharge, CounterKey, CounterOwner};
 pub use memory::MemoryStore;
 pub use model::{
-    CallId, CallOutcome, CallRecord, CallTimings, GrantToken, GrantTokenError, IdDigest, ParseNameError, PolicyName,
-    RecordKind, ServerName, TokenHash, TokenHashPair,
+    AdminLogEntry, CallId, CallLogFilter, CallLogRow, CallOutcome, CallRecord, CallTimings, CategoryOverride,
+    CounterCharge, CounterKey, CounterOwner, CounterUsage, EnforcementMode, ExhaustedCounter, Grant, GrantId,
+    GrantServerAttachment, GrantToken, GrantTokenError, IdDigest, MAX_TASKS_PER_GRANT, NewGrant, ParseNameError,
+    PinnedDefinition, PolicyName, PolicySummary, PolicyVersionNumber, RecordKind, Reservation, ReserveOutcome,
+    ServerName, ServerTools, SessionRow, StateChangeNumber, StoreError, StoredPolicy, StoredServer, TaskOwner,
+    TokenHash, TokenHashPair, ToolDefinition,
 };
 pub use sqlite::{Durability, OpenStoreError, SqliteLedger, SqliteStateStore};
 pub use traits::{
-    AdminLog, AdminLogEntry, CallLogFilter, CallLogRow, CategoryOverride, ChainReport, ChangeFeed, CounterUsage,
-    EnforcementMode, ExhaustedCounter, Grant, GrantId, GrantServerAttachment, Grants, Ledger, MAX_TASKS_PER_GRANT,
-    NewGrant, PinnedDefinition, Policies, PolicySummary, PolicyVersionNumber, Reservation, ReserveOutcome, ServerTools,
-    Servers, SessionRow, Sessions, SharedLedger, StateChangeNumber, StoredPolicy, StoredServer, TaskOwner, TaskOwners,
-    ToolDefinition, ToolPins,
+    AdminLog, ChangeFeed, Grants, Ledger, Policies, Servers, Sessions, SharedLedger, TaskOwners, ToolPins,
 };
-
-/// An error from a store operation.
-#[derive(Debug, thiserror::Error)]
-pub enum StoreError {
-    /// The store cannot be reached, or is full, locked or read-only. A retry may succeed.
-    #[error("the store is not available: {0}")]
-    Unavailable(String),
-    /// The object does not exist.
-    #[error("there is no {0}")]
-    NotFound(String),
-    /// The object already exists, or another object refers to it.
-    #[error("{0}")]
-    Conflict(String),
-    /// Stored data cannot be read. An operator must repair it.
-    #[error("stored data is corrupt: {0}")]
-    Corrupt(String),
-}

@@ -16,13 +16,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
-use crate::StoreError;
 use crate::audit_chain::{ChainHead, ChainedRow, LogPage, RowHash};
 use crate::clock::Clock;
-use crate::model::{IdDigest, PolicyName, ServerName};
-use crate::traits::{AdminLogEntry, Grant, ServerTools, SessionRow, StoredPolicy, StoredServer, TaskOwner};
-
-pub(crate) use tool_pins::{no_override_error, stale_definition_error, tools_unknown_error};
+use crate::model::{
+    AdminLogEntry, Grant, IdDigest, PolicyName, ServerName, ServerTools, SessionRow, StoreError, StoredPolicy,
+    StoredServer, TaskOwner,
+};
 
 /// All parts of a store, kept in memory.
 ///

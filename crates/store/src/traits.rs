@@ -1,4 +1,4 @@
-//! The parts of a store, one trait each.
+//! The parts of a store, one trait each, with what an implementation owes.
 
 mod admin_log;
 mod change_feed;
@@ -10,16 +10,14 @@ mod sessions;
 mod task_owners;
 mod tool_pins;
 
-pub use admin_log::{AdminLog, AdminLogEntry};
-pub use change_feed::{ChangeFeed, StateChangeNumber};
-pub use grants::{EnforcementMode, Grant, GrantId, GrantServerAttachment, Grants, NewGrant};
-pub use ledger::{
-    CallLogFilter, CallLogRow, ChainReport, CounterUsage, ExhaustedCounter, Ledger, Reservation, ReserveOutcome,
-    SharedLedger,
-};
-pub use policies::{Policies, PolicySummary, PolicyVersionNumber, StoredPolicy};
-pub use servers::{Servers, StoredServer};
-pub use sessions::{SessionRow, Sessions};
+pub use admin_log::AdminLog;
+pub use change_feed::ChangeFeed;
+pub use grants::Grants;
+pub use ledger::{Ledger, SharedLedger};
+pub use policies::Policies;
+pub use servers::Servers;
+pub use sessions::Sessions;
+pub use task_owners::TaskOwners;
 pub(crate) use task_owners::other_owner_error;
-pub use task_owners::{MAX_TASKS_PER_GRANT, TaskOwner, TaskOwners};
-pub use tool_pins::{CategoryOverride, PinnedDefinition, ServerTools, ToolDefinition, ToolPins};
+pub use tool_pins::ToolPins;
+pub(crate) use tool_pins::{no_override_error, stale_definition_error, tools_unknown_error};

@@ -1,10 +1,8 @@
 //! Stored log rows with all values that their hashes are computed from, so that a copy of the log can be verified
 //! elsewhere.
 
-use crate::StoreError;
 use crate::audit_chain::RowHash;
-use crate::model::CallRecord;
-use crate::traits::CallLogRow;
+use crate::model::{CallLogRow, CallRecord, StoreError};
 
 /// Maximum number of rows per page.
 pub(crate) const MAX_PAGE_ROWS: usize = 1_000;

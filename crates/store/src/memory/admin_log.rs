@@ -3,10 +3,10 @@
 use async_trait::async_trait;
 
 use super::{MemoryLogRow, MemoryStore, append, page_after};
-use crate::StoreError;
-use crate::audit_chain::{ChainHead, ChainVerification, ChainedRow};
+use crate::audit_chain::{ChainHead, ChainReport, ChainVerification, ChainedRow};
 use crate::clock::to_unix_nanoseconds;
-use crate::traits::{AdminLog, AdminLogEntry, ChainReport};
+use crate::model::{AdminLogEntry, StoreError};
+use crate::traits::AdminLog;
 
 #[async_trait]
 impl AdminLog for MemoryStore {

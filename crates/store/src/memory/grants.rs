@@ -4,9 +4,8 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 
 use super::{MemoryState, MemoryStore};
-use crate::StoreError;
-use crate::model::{ServerName, TokenHash};
-use crate::traits::{AdminLogEntry, Grant, GrantId, GrantServerAttachment, Grants, NewGrant};
+use crate::model::{AdminLogEntry, Grant, GrantId, GrantServerAttachment, NewGrant, ServerName, StoreError, TokenHash};
+use crate::traits::Grants;
 
 #[async_trait]
 impl Grants for MemoryStore {

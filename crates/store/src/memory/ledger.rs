@@ -7,12 +7,13 @@ use gatelodge_policy::Amount;
 use jiff::Timestamp;
 
 use super::{MemoryLogRow, MemoryStore, append, page_after};
-use crate::StoreError;
-use crate::audit_chain::{ChainHead, ChainVerification, ChainedRow};
+use crate::audit_chain::{ChainHead, ChainReport, ChainVerification, ChainedRow, prune_record};
 use crate::clock::to_unix_nanoseconds;
-use crate::counters::{CounterCharge, CounterMap};
-use crate::model::{CallRecord, prune_record};
-use crate::traits::{CallLogFilter, CallLogRow, ChainReport, CounterUsage, Ledger, Reservation, ReserveOutcome};
+use crate::counters::CounterMap;
+use crate::model::{
+    CallLogFilter, CallLogRow, CallRecord, CounterCharge, CounterUsage, Reservation, ReserveOutcome, StoreError,
+};
+use crate::traits::Ledger;
 
 /// The ledger's state.
 #[derive(Debug)]

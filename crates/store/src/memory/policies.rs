@@ -3,9 +3,8 @@
 use async_trait::async_trait;
 
 use super::MemoryStore;
-use crate::StoreError;
-use crate::model::PolicyName;
-use crate::traits::{AdminLogEntry, Policies, PolicySummary, PolicyVersionNumber, StoredPolicy};
+use crate::model::{AdminLogEntry, PolicyName, PolicySummary, PolicyVersionNumber, StoreError, StoredPolicy};
+use crate::traits::Policies;
 
 #[async_trait]
 impl Policies for MemoryStore {

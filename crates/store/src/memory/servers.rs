@@ -3,9 +3,8 @@
 use async_trait::async_trait;
 
 use super::MemoryStore;
-use crate::StoreError;
-use crate::model::ServerName;
-use crate::traits::{AdminLogEntry, Servers, StoredServer};
+use crate::model::{AdminLogEntry, ServerName, StoreError, StoredServer};
+use crate::traits::Servers;
 
 #[async_trait]
 impl Servers for MemoryStore {

@@ -42,12 +42,12 @@ use self::writer_request::{AppendRequest, EncodedRow, ReserveRequest, SharedWrit
 use super::chain_head_file::{self, LogTable};
 use super::db_file::DbFile;
 use super::{Durability, OpenStoreError, log_table_reader, migrate};
-use crate::StoreError;
-use crate::audit_chain::{ChainHead, ChainedRow};
+use crate::audit_chain::{ChainHead, ChainReport, ChainedRow};
 use crate::clock::Clock;
-use crate::counters::CounterCharge;
-use crate::model::CallRecord;
-use crate::traits::{CallLogFilter, CallLogRow, ChainReport, CounterUsage, Ledger, Reservation, ReserveOutcome};
+use crate::model::{
+    CallLogFilter, CallLogRow, CallRecord, CounterCharge, CounterUsage, Reservation, ReserveOutcome, StoreError,
+};
+use crate::traits::Ledger;
 
 const FILE_NAME: &str = "ledger.db";
 const MIGRATIONS: [&str; 1] = [include_str!("ledger/1.sql")];

@@ -18,9 +18,8 @@ use tokio::sync::Notify;
 use super::chain_head_file::{self, ChainHeadFile, LogTable};
 use super::db_file::DbFile;
 use super::{OpenStoreError, migrate};
-use crate::StoreError;
 use crate::audit_chain::ChainHead;
-use crate::traits::AdminLogEntry;
+use crate::model::{AdminLogEntry, ParseNameError, StoreError};
 
 const FILE_NAME: &str = "state.db";
 const MIGRATIONS: [&str; 8] = [
@@ -192,7 +191,7 @@ fn from_json<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, StoreError
 }
 
 /// Parses a stored name. This program stores only valid names, so an invalid one is reported as corrupt data.
-fn parse_name<T: std::str::FromStr<Err = crate::ParseNameError>>(text: &str) -> Result<T, StoreError> {
+fn parse_name<T: std::str::FromStr<Err = ParseNameError>>(text: &str) -> Result<T, StoreError> {
     text.parse().map_err(|error| StoreError::Corrupt(format!("invalid name `{text}`: {error}")))
 }
 

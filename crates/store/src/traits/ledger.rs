@@ -1,116 +1,14 @@
 //! The ledger: counters and the call log, which are updated together.
 
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
-use gatelodge_policy::Amount;
 use jiff::Timestamp;
-use serde::Serialize;
 
-use crate::StoreError;
-use crate::audit_chain::{ChainBreak, ChainHead, ChainedRow};
-use crate::counters::{AppliedCharge, CounterCharge, CounterKey};
-use crate::model::{CallRecord, RecordKind};
-
-/// The charges that a call has reserved. If the process dies, they are not refunded.
-#[derive(Debug, Default)]
-#[must_use = "a reservation is spent by sending the call, or refunded by `release`"]
-pub struct Reservation {
-    pub(crate) charges: Vec<AppliedCharge>,
-}
-
-/// Result of a reservation.
-#[derive(Debug)]
-pub enum ReserveOutcome {
-    /// All charges were reserved and the intent row was written.
-    Taken(Reservation),
-    /// A counter was exhausted; nothing was charged or written.
-    Exhausted(ExhaustedCounter),
-}
-
-/// The first counter that was found exhausted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ExhaustedCounter {
-    /// Index of the charge that did not fit.
-    pub charge_index: usize,
-    /// Time until the charge would fit; `None` if waiting does not help.
-    pub retry_after: Option<Duration>,
-}
-
-/// A row in the call log.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct CallLogRow {
-    /// Sequence number of the row.
-    pub seq: u64,
-    /// The call record.
-    #[serde(flatten)]
-    pub record: CallRecord,
-}
-
-/// Filter for rows in the call log.
-#[derive(Debug, Clone, Default)]
-pub struct CallLogFilter {
-    /// Only rows after this sequence number.
-    pub after: Option<u64>,
-    /// Only rows before this sequence number.
-    pub before: Option<u64>,
-    /// Only rows for the grant with this id or label.
-    pub grant: Option<String>,
-    /// Only rows for this server.
-    pub server: Option<String>,
-    /// Only rows about this tool, resource or prompt.
-    pub target: Option<String>,
-    /// Only rows for this call.
-    pub call: Option<String>,
-    /// Only calls that were refused, or would have been refused.
-    pub refused_only: bool,
-    /// Maximum number of rows; the newest are returned.
-    pub limit: usize,
-}
-
-impl CallLogFilter {
-    /// Returns whether the filter matches a row, regardless of `limit`.
-    pub fn admits(&self, row: &CallLogRow) -> bool {
-        let CallRecord { kind, call, grant, label, server, target, observed, .. } = &row.record;
-        let is = |wanted: &Option<String>, own: Option<&str>| match wanted {
-            Some(wanted) => own == Some(wanted.as_str()),
-            None => true,
-        };
-        let grant_id = grant.as_ref().map(|id| id.0.as_ref());
-        self.after.is_none_or(|after| row.seq > after)
-            && self.before.is_none_or(|before| row.seq < before)
-            && (is(&self.grant, grant_id) || is(&self.grant, label.as_deref()))
-            && is(&self.server, server.as_ref().map(|name| name.as_str()))
-            && is(&self.target, target.as_deref())
-            && is(&self.call, Some(call.as_str()))
-            && (!self.refused_only || *kind == RecordKind::Refused || *observed)
-    }
-}
-
-/// How much of a counter is used.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CounterUsage {
-    /// The counter.
-    pub key: CounterKey,
-    /// Amount used as of the last charge. The window may have ended since then.
-    pub used: Amount,
-}
-
-/// Result of verifying a chain.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ChainReport {
-    /// Number of verified rows.
-    pub rows: u64,
-    /// Head of the valid part of the chain: the last row before the break, or the newest row if there is no break.
-    pub head: ChainHead,
-    /// The first break in the chain, if any.
-    pub chain_break: Option<ChainBreak>,
-    /// Marker file written when a log with rows had no head file, in which case a truncation could not be detected. It
-    /// stays until an operator removes it.
-    pub missing_head_marker: Option<PathBuf>,
-}
+use crate::audit_chain::{ChainHead, ChainReport, ChainedRow};
+use crate::model::{
+    CallLogFilter, CallLogRow, CallRecord, CounterCharge, CounterUsage, Reservation, ReserveOutcome, StoreError,
+};
 
 /// Counters and the call log.
 ///

@@ -7,10 +7,8 @@ use super::counter_cache::CounterCache;
 use super::prune;
 use super::row_buffer::RowBuffer;
 use super::writer_request::{AppendRequest, EncodedRow, ReserveRequest, WriterRequest};
-use crate::StoreError;
 use crate::audit_chain::ChainHead;
-use crate::counters::AppliedCharge;
-use crate::traits::ExhaustedCounter;
+use crate::model::{AppliedCharge, ExhaustedCounter, StoreError};
 
 /// Result of one request.
 pub(super) enum WriteOutcome {

@@ -3,13 +3,11 @@
 use gatelodge_policy::Amount;
 use rusqlite::{Connection, params};
 
-use crate::StoreError;
-use crate::audit_chain::{ChainHead, ChainVerification};
-use crate::counters::{CounterKey, CounterState};
-use crate::model::CallRecord;
+use crate::audit_chain::{ChainHead, ChainReport, ChainVerification};
+use crate::counters::CounterState;
+use crate::model::{CallLogFilter, CallLogRow, CallRecord, CounterKey, CounterUsage, StoreError};
 use crate::sqlite::db_file::DbFile;
 use crate::sqlite::{chain_head_file, log_table_reader};
-use crate::traits::{CallLogFilter, CallLogRow, ChainReport, CounterUsage};
 
 /// Runs a read on a blocking thread.
 pub(super) async fn run_blocking<T: Send + 'static>(

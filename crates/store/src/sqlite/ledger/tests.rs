@@ -11,8 +11,7 @@ use gatelodge_policy::{Amount, LimitWindow, WindowAlignment};
 
 use super::*;
 use crate::clock::ManualClock;
-use crate::counters::CounterKey;
-use crate::model::{CallId, RecordKind};
+use crate::model::{CallId, CounterKey, RecordKind};
 
 fn record(number: u8) -> CallRecord {
     let at: Timestamp = "2026-11-15T12:00:00Z".parse().expect("a time");

@@ -4,11 +4,11 @@ use async_trait::async_trait;
 use rusqlite::{Connection, params};
 
 use super::{ADMIN_LOG_TABLE, SqliteStateStore, from_json};
-use crate::StoreError;
-use crate::audit_chain::{ChainHead, ChainVerification, ChainedRow};
+use crate::audit_chain::{ChainHead, ChainReport, ChainVerification, ChainedRow};
 use crate::clock::to_unix_nanoseconds;
+use crate::model::{AdminLogEntry, StoreError};
 use crate::sqlite::{chain_head_file, log_table_reader};
-use crate::traits::{AdminLog, AdminLogEntry, ChainReport};
+use crate::traits::AdminLog;
 
 #[async_trait]
 impl AdminLog for SqliteStateStore {

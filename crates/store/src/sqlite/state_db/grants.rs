@@ -5,10 +5,11 @@ use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{SqliteStateStore, from_json, parse_name, to_json};
-use crate::StoreError;
 use crate::clock::{from_unix_nanoseconds, to_unix_nanoseconds};
-use crate::model::{ServerName, TokenHash};
-use crate::traits::{AdminLogEntry, EnforcementMode, Grant, GrantId, GrantServerAttachment, Grants, NewGrant};
+use crate::model::{
+    AdminLogEntry, EnforcementMode, Grant, GrantId, GrantServerAttachment, NewGrant, ServerName, StoreError, TokenHash,
+};
+use crate::traits::Grants;
 
 const COLUMNS: &str = "id, label, labels, token, created_at, expires_at, minimum_revision, revoked_at";
 

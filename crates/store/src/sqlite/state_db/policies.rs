@@ -4,10 +4,9 @@ use async_trait::async_trait;
 use rusqlite::{OptionalExtension, Row, params};
 
 use super::{SqliteStateStore, parse_name};
-use crate::StoreError;
 use crate::clock::{from_unix_nanoseconds, to_unix_nanoseconds};
-use crate::model::PolicyName;
-use crate::traits::{AdminLogEntry, Policies, PolicySummary, PolicyVersionNumber, StoredPolicy};
+use crate::model::{AdminLogEntry, PolicyName, PolicySummary, PolicyVersionNumber, StoreError, StoredPolicy};
+use crate::traits::Policies;
 
 const COLUMNS: &str = "name, version, text, is_yaml, restores, created_at, created_by";
 

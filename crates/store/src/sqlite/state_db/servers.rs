@@ -4,10 +4,9 @@ use async_trait::async_trait;
 use rusqlite::{Row, params};
 
 use super::{SqliteStateStore, from_json, parse_name, to_json};
-use crate::StoreError;
 use crate::clock::{from_unix_nanoseconds, to_unix_nanoseconds};
-use crate::model::ServerName;
-use crate::traits::{AdminLogEntry, Servers, StoredServer};
+use crate::model::{AdminLogEntry, ServerName, StoreError, StoredServer};
+use crate::traits::Servers;
 
 #[async_trait]
 impl Servers for SqliteStateStore {
