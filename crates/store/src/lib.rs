@@ -2,6 +2,14 @@
 //!
 //! Each has its own small trait, and all backends pass the same conformance suite. The crate knows nothing about HTTP
 //! or MCP. A gateway cannot run without a store: if the store fails, calls are refused.
+//!
+//! The modules form layers, lowest first. Each uses only modules of lower layers, which `checks/layering.py` checks:
+//!
+//! 1. `model`: ids and rows; `clock`.
+//! 2. `audit_chain`: the hash chain of both logs; `counters`: windows, and charging all or none.
+//! 3. `traits`: what a backend owes, one file per trait.
+//! 4. `memory` and `sqlite`: the backends, which do not use each other.
+//! 5. `conformance`: the suite that every backend passes.
 
 mod audit_chain;
 mod clock;
