@@ -27,7 +27,6 @@ mod request_trace;
 mod session;
 mod settings;
 mod single_session_client;
-mod stores;
 mod stream_revalidation;
 mod telemetry;
 mod tool_categories;
@@ -41,7 +40,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use gatelodge_store::{CallId, Clock, Ledger, TaskOwners, ToolPins};
+use gatelodge_store::{CallId, Clock, Ledger, Store, TaskOwners, ToolPins};
 use jiff::Timestamp;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
@@ -69,7 +68,6 @@ pub use config_snapshot::{ActiveGrant, ActivePolicy, ConfigSnapshot, GrantConfig
 pub use confusables::confusable_names;
 pub use pipeline::format_seconds;
 pub use settings::GatewaySettings;
-pub use stores::GatewayStores;
 pub use telemetry::OtlpTraceConfig;
 pub use tool_categories::{ToolCategorization, categorize_accepted_tools, categorize_tools};
 pub use upstream::{
@@ -120,14 +118,14 @@ pub struct Gateway {
 
 impl Gateway {
     /// Creates a gateway without a configuration. It refuses every request until [`Gateway::apply_config`] is called.
-    pub fn new(stores: GatewayStores, clock: Arc<dyn Clock>, settings: GatewaySettings) -> Arc<Self> {
-        Self::with_workers(WorkerRoundRobin::default(), stores, clock, settings)
+    pub fn new(store: Store, clock: Arc<dyn Clock>, settings: GatewaySettings) -> Arc<Self> {
+        Self::with_workers(WorkerRoundRobin::default(), store, clock, settings)
     }
 
     /// Like [`Gateway::new`], with worker threads that serve connections.
     pub fn with_workers(
         workers: WorkerRoundRobin,
-        stores: GatewayStores,
+        store: Store,
         clock: Arc<dyn Clock>,
         settings: GatewaySettings,
     ) -> Arc<Self> {
@@ -138,10 +136,10 @@ impl Gateway {
         Arc::new_cyclic(|own| Self {
             weak_self: Weak::clone(own),
             config_snapshot: ArcSwap::default(),
-            ledger: stores.ledger,
-            tool_pins: stores.tool_pins,
-            session_persistence: SessionPersistence::new(stores.sessions),
-            task_owners: stores.task_owners,
+            ledger: store.ledger,
+            tool_pins: store.tool_pins,
+            session_persistence: SessionPersistence::new(store.sessions),
+            task_owners: store.task_owners,
             clock,
             sessions: SessionRegistry::new(settings.max_sessions, settings.session_idle_timeout),
             sse_connections: ClientSseConnections::default(),

@@ -9,7 +9,8 @@
 //! 2. `audit_chain`: the hash chain of both logs; `counters`: windows, and charging all or none.
 //! 3. `traits`: what a backend owes, one file per trait.
 //! 4. `memory` and `sqlite`: the backends, which do not use each other.
-//! 5. `conformance`: the suite that every backend passes.
+//! 5. `store`: the handle that lists the parts of a store, and opens a backend.
+//! 6. `conformance`: the suite that every backend passes.
 
 mod audit_chain;
 mod clock;
@@ -19,6 +20,7 @@ mod counters;
 mod memory;
 mod model;
 mod sqlite;
+mod store;
 mod traits;
 
 pub use audit_chain::{ChainBreak, ChainHead, ChainReport, ChainedRow, ParseChainHeadError, RowHash};
@@ -33,6 +35,5 @@ pub use model::{
     TokenHash, TokenHashPair, ToolDefinition,
 };
 pub use sqlite::{Durability, OpenStoreError, SqliteLedger, SqliteStateStore};
-pub use traits::{
-    AdminLog, ChangeFeed, Grants, Ledger, Policies, Servers, Sessions, SharedLedger, TaskOwners, ToolPins,
-};
+pub use store::Store;
+pub use traits::{AdminLog, ChangeFeed, Grants, Ledger, Policies, Servers, Sessions, TaskOwners, ToolPins};

@@ -13,7 +13,7 @@ mod tool_pins;
 pub use admin_log::AdminLog;
 pub use change_feed::ChangeFeed;
 pub use grants::Grants;
-pub use ledger::{Ledger, SharedLedger};
+pub use ledger::Ledger;
 pub use policies::Policies;
 pub use servers::Servers;
 pub use sessions::Sessions;

@@ -77,6 +77,10 @@ impl Ledger for MemoryStore {
         Ok(())
     }
 
+    fn error_count(&self) -> u64 {
+        0
+    }
+
     async fn rows(&self, filter: CallLogFilter) -> Result<Vec<CallLogRow>, StoreError> {
         let ledger = self.ledger();
         let mut rows = Vec::new();

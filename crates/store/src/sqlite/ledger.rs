@@ -156,12 +156,6 @@ impl SqliteLedger {
         })
     }
 
-    /// Returns the number of errors since the start: rows that were lost, and heads or logs that could not be written
-    /// or synced. None of them weakens a limit, but each needs attention.
-    pub fn error_count(&self) -> u64 {
-        self.writer_state.errors()
-    }
-
     /// Reads on a blocking thread. The read sees everything that was confirmed before it.
     async fn read<T: Send + 'static>(
         &self,
@@ -275,6 +269,10 @@ impl Ledger for SqliteLedger {
 
     async fn flush(&self) -> Result<(), StoreError> {
         self.request(WriterRequest::Flush).await
+    }
+
+    fn error_count(&self) -> u64 {
+        self.writer_state.errors()
     }
 
     async fn rows(&self, filter: CallLogFilter) -> Result<Vec<CallLogRow>, StoreError> {

@@ -1,7 +1,5 @@
 //! The ledger: counters and the call log, which are updated together.
 
-use std::sync::Arc;
-
 use async_trait::async_trait;
 use jiff::Timestamp;
 
@@ -36,6 +34,10 @@ pub trait Ledger: Send + Sync {
     /// Waits until everything queued so far has been written and is as durable as a confirmed reservation.
     async fn flush(&self) -> Result<(), StoreError>;
 
+    /// Returns the number of errors since the start: rows that were lost, and heads or logs that could not be written
+    /// or synced. None of them weakens a limit, but each needs attention.
+    fn error_count(&self) -> u64;
+
     /// Returns the newest matching rows, oldest first.
     async fn rows(&self, filter: CallLogFilter) -> Result<Vec<CallLogRow>, StoreError>;
 
@@ -56,6 +58,3 @@ pub trait Ledger: Send + Sync {
     /// Returns all counters, ordered by key.
     async fn usage(&self) -> Result<Vec<CounterUsage>, StoreError>;
 }
-
-/// A ledger shared by several parts of the program.
-pub type SharedLedger = Arc<dyn Ledger>;
