@@ -18,7 +18,6 @@ mod runtime;
 mod services;
 mod session;
 mod settings;
-mod stores;
 mod telemetry;
 mod transport;
 mod upstream;
@@ -26,7 +25,7 @@ mod upstream;
 use std::fmt;
 use std::sync::Arc;
 
-use gatelodge_store::{Clock, ServerName, TokenHash};
+use gatelodge_store::{Clock, ServerName, Store, TokenHash};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 
@@ -41,7 +40,6 @@ pub use config_snapshot::{ActiveGrant, ConfigSnapshot, GrantConfig};
 pub use refusal::format_seconds;
 pub use runtime::workers::{WorkerRoundRobin, WorkerThreads};
 pub use settings::{GatewaySettings, InjectedHeader, OtlpTraceConfig};
-pub use stores::GatewayStores;
 pub use upstream::{
     MIN_SECRET_BYTES, PinningSettings, SecretRedactor, ToolCategorization, Upstream, UpstreamConfig,
     UpstreamHttpConfig, UpstreamProcessConfig, UpstreamTransport, categorize_accepted_tools, categorize_tools,
@@ -55,18 +53,18 @@ pub struct Gateway {
 
 impl Gateway {
     /// Creates a gateway without a configuration. It refuses every request until [`Gateway::apply_config`] is called.
-    pub fn new(stores: GatewayStores, clock: Arc<dyn Clock>, settings: GatewaySettings) -> Arc<Self> {
-        Self::with_workers(WorkerRoundRobin::default(), stores, clock, settings)
+    pub fn new(store: Store, clock: Arc<dyn Clock>, settings: GatewaySettings) -> Arc<Self> {
+        Self::with_workers(WorkerRoundRobin::default(), store, clock, settings)
     }
 
     /// Like [`Gateway::new`], with worker threads that serve connections.
     pub fn with_workers(
         workers: WorkerRoundRobin,
-        stores: GatewayStores,
+        store: Store,
         clock: Arc<dyn Clock>,
         settings: GatewaySettings,
     ) -> Arc<Self> {
-        let services = GatewayServices::new(stores, clock, settings, workers.count());
+        let services = GatewayServices::new(store, clock, settings, workers.count());
         Arc::new(Self { client_leg: Arc::new(ClientLeg::new(services, workers)) })
     }
 

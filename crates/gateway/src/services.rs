@@ -6,7 +6,7 @@ mod housekeeping;
 use std::fmt;
 use std::sync::{Arc, Weak};
 
-use gatelodge_store::{CallId, Clock, Ledger, TaskOwners, ToolPins};
+use gatelodge_store::{CallId, Clock, Ledger, Store, TaskOwners, ToolPins};
 use jiff::Timestamp;
 
 use crate::config_snapshot::ActiveConfig;
@@ -14,7 +14,6 @@ use crate::pipeline::SuspendedCalls;
 use crate::runtime::{Shutdown, TaskTracker, entropy};
 use crate::session::SessionManager;
 use crate::settings::GatewaySettings;
-use crate::stores::GatewayStores;
 use crate::telemetry::{AuthFailureCounter, Metrics, OtlpTraceExport};
 use crate::upstream::UpstreamClient;
 
@@ -39,21 +38,21 @@ pub(crate) struct GatewayServices {
 }
 
 impl GatewayServices {
-    pub fn new(stores: GatewayStores, clock: Arc<dyn Clock>, settings: GatewaySettings, workers: usize) -> Arc<Self> {
+    pub fn new(store: Store, clock: Arc<dyn Clock>, settings: GatewaySettings, workers: usize) -> Arc<Self> {
         let metrics = Metrics::new();
         let upstream_client = UpstreamClient::new(&settings, workers, metrics.dropped_messages_counter());
         let upstream_client = Arc::new(upstream_client);
         let telemetry = OtlpTraceExport::new(settings.telemetry.as_ref(), metrics.lost_spans.clone());
         let config = Arc::new(ActiveConfig::new(Arc::clone(&clock)));
         let sessions =
-            SessionManager::new(stores.sessions, Arc::clone(&config), Arc::clone(&upstream_client), &settings);
+            SessionManager::new(store.sessions, Arc::clone(&config), Arc::clone(&upstream_client), &settings);
         Arc::new_cyclic(|own| Self {
             weak_self: Weak::clone(own),
             clock,
             config,
-            ledger: stores.ledger,
-            tool_pins: stores.tool_pins,
-            task_owners: stores.task_owners,
+            ledger: store.ledger,
+            tool_pins: store.tool_pins,
+            task_owners: store.task_owners,
             upstream_client,
             sessions,
             suspended_calls: SuspendedCalls::default(),

@@ -3,8 +3,8 @@
 use foldhash::{HashMap, HashMapExt};
 use jiff::Timestamp;
 
-use crate::counter::{AppliedCharge, CounterCharge, CounterKey, CounterState};
-use crate::ledger::ExhaustedCounter;
+use super::counter_state::CounterState;
+use crate::model::{AppliedCharge, CounterCharge, CounterKey, ExhaustedCounter};
 
 /// Counters by key. A missing counter was never charged, or was removed because it expired before `min_window_start`.
 #[derive(Debug)]

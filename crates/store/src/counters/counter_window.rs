@@ -9,14 +9,12 @@ use jiff::civil::Weekday;
 use jiff::tz::TimeZone;
 use jiff::{RoundMode, Timestamp, ToSpan, Unit, Zoned, ZonedRound};
 
+use crate::model::PeriodIndex;
+
 /// Number of slots in a rolling window.
 const ROLLING_SLOTS: i64 = 60;
 const NANOSECONDS_PER_SECOND: i128 = 1_000_000_000;
 const WEEK_SECONDS: u32 = 7 * 86_400;
-
-/// Index of a period: its start in seconds for calendar windows, or the slot number since 1970 for rolling windows.
-/// Later periods have larger indices.
-pub(crate) type PeriodIndex = i64;
 
 /// Returns the period that contains a time.
 pub(crate) fn period_at(window: LimitWindow, align: WindowAlignment, at: Timestamp) -> PeriodIndex {

@@ -1,12 +1,9 @@
-//! Policies, stored as numbered versions. A version is never changed or removed.
+//! Versions of policies.
 
-use async_trait::async_trait;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::StoreError;
-use crate::admin_log::AdminLogEntry;
-use crate::validated_name::PolicyName;
+use super::PolicyName;
 
 /// A version of a policy: 1, 2, 3, …
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -49,20 +46,4 @@ pub struct PolicySummary {
     pub created_at: Timestamp,
     /// The user who created that version.
     pub created_by: String,
-}
-
-/// Stores policies. The caller must check that the document is a valid policy.
-///
-/// Each version is written together with its admin log entry in one atomic step.
-#[async_trait]
-pub trait Policies: Send + Sync {
-    /// Adds a version with the next number and returns that number; `policy.version` is ignored. The store adds the
-    /// number to the entry's details as `version`.
-    async fn put(&self, policy: StoredPolicy, entry: AdminLogEntry) -> Result<PolicyVersionNumber, StoreError>;
-    /// Returns the active version of each policy, ordered by name.
-    async fn list(&self) -> Result<Vec<PolicySummary>, StoreError>;
-    /// Returns the given version, or the active one if `version` is `None`. Returns `NotFound` if it does not exist.
-    async fn get(&self, name: &PolicyName, version: Option<PolicyVersionNumber>) -> Result<StoredPolicy, StoreError>;
-    /// Returns all versions of a policy, newest first. Returns `NotFound` if there are none.
-    async fn versions(&self, name: &PolicyName) -> Result<Vec<StoredPolicy>, StoreError>;
 }

@@ -3,28 +3,7 @@
 use async_trait::async_trait;
 use jiff::Timestamp;
 
-use crate::StoreError;
-use crate::grants::GrantId;
-use crate::id_digest::IdDigest;
-use crate::validated_name::ServerName;
-
-/// Maximum number of tasks stored per grant. Beyond it, the tasks that expire first are removed.
-pub const MAX_TASKS_PER_GRANT: usize = 10_000;
-
-/// A task and its owner.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TaskOwner {
-    /// Hash of the task id, combined with other values that are needed to make it unique, such as the server.
-    pub id: IdDigest,
-    /// The grant that owns the task.
-    pub grant: GrantId,
-    /// The server that runs the task.
-    pub server: ServerName,
-    /// The tool that created the task.
-    pub tool: String,
-    /// Time from which the row is no longer needed.
-    pub expires_at: Timestamp,
-}
+use crate::model::{GrantId, IdDigest, ServerName, StoreError, TaskOwner};
 
 /// Stores task ownership. Rows survive a killed process, but a power failure may lose the latest ones.
 #[async_trait]

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use jiff::fmt::temporal::DateTimePrinter;
 
 use super::{CallOutcome, CallRecord, CallTimings, RecordKind};
-use crate::StoreError;
+use crate::model::StoreError;
 
 const TIMESTAMP_PRINTER: DateTimePrinter = DateTimePrinter::new();
 /// Number of digits in `u64::MAX`.
@@ -266,10 +266,8 @@ mod tests {
 
     use gatelodge_policy::Category;
 
-    use super::super::CallId;
     use super::*;
-    use crate::grants::GrantId;
-    use crate::policies::PolicyVersionNumber;
+    use crate::model::{CallId, GrantId, PolicyVersionNumber};
 
     const KINDS: [RecordKind; 6] = [
         RecordKind::Intent,

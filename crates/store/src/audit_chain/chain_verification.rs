@@ -1,8 +1,23 @@
 //! Verification of a whole log: counts the rows, and finds the head and the first break in the chain.
 
-use crate::call_record::{CallRecord, RecordKind};
-use crate::hash_chain::{ChainBreak, ChainHead, ChainVerifier, RowHash};
-use crate::ledger::ChainReport;
+use std::path::PathBuf;
+
+use super::hash_chain::{ChainBreak, ChainHead, ChainVerifier, RowHash};
+use super::prune_record::find_pruned_head;
+
+/// Result of verifying a chain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChainReport {
+    /// Number of verified rows.
+    pub rows: u64,
+    /// Head of the valid part of the chain: the last row before the break, or the newest row if there is no break.
+    pub head: ChainHead,
+    /// The first break in the chain, if any.
+    pub chain_break: Option<ChainBreak>,
+    /// Marker file written when a log with rows had no head file, in which case a truncation could not be detected. It
+    /// stays until an operator removes it.
+    pub missing_head_marker: Option<PathBuf>,
+}
 
 /// A verification in progress.
 #[derive(Debug)]
@@ -75,13 +90,4 @@ impl ChainVerification {
         }
         ChainReport { rows: self.row_count, head: self.head, chain_break: self.chain_break, missing_head_marker: None }
     }
-}
-
-fn find_pruned_head(body: &str) -> Option<ChainHead> {
-    // Only rows that may record a pruning are parsed.
-    if !body.contains(r#""kind":"pruned""#) {
-        return None;
-    }
-    let record: CallRecord = serde_json::from_str(body).ok()?;
-    if record.kind == RecordKind::Pruned { record.through?.parse().ok() } else { None }
 }

@@ -2,11 +2,7 @@
 
 use async_trait::async_trait;
 
-use crate::StoreError;
-
-/// A number that changes whenever the state changes. Only equality is meaningful.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct StateChangeNumber(pub u64);
+use crate::model::{StateChangeNumber, StoreError};
 
 /// Reports changes to the state.
 #[async_trait]

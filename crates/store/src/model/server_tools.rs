@@ -1,14 +1,9 @@
-//! The pinned tool definitions of each server, and the definitions that it currently lists.
+//! A server's tools: listed and pinned definitions, and category overrides.
 
-use async_trait::async_trait;
 use gatelodge_mutants::mutant;
 use gatelodge_policy::Category;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-
-use crate::StoreError;
-use crate::admin_log::AdminLogEntry;
-use crate::validated_name::ServerName;
 
 /// A tool definition from a server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,39 +64,4 @@ pub struct ServerTools {
     pub offered: Vec<ToolDefinition>,
     /// Category overrides, ordered by tool name.
     pub category_overrides: Vec<CategoryOverride>,
-}
-
-/// Stores pinned tool definitions. A pin is kept even while the server does not list the tool.
-#[async_trait]
-pub trait ToolPins: Send + Sync {
-    /// Returns a server's tools; `None` if they were never listed.
-    async fn server_tools(&self, server: &ServerName) -> Result<Option<ServerTools>, StoreError>;
-    /// Stores the definitions that a server currently lists, replacing the previous ones. If this is the server's first
-    /// listing, the definitions named in `first` are pinned and the admin log entry is written in the same step. If
-    /// several calls run concurrently, exactly one of them is treated as the first.
-    async fn record_offered(
-        &self,
-        server: &ServerName,
-        offered: Vec<ToolDefinition>,
-        first: Vec<String>,
-        entry: AdminLogEntry,
-    ) -> Result<(), StoreError>;
-    /// Pins the listed definitions with these names and fingerprints, and writes the admin log entry in the same step.
-    /// Returns `Conflict` if one of them is not currently listed; nothing is pinned in that case.
-    async fn accept(
-        &self,
-        server: &ServerName,
-        tools: Vec<(String, String)>,
-        entry: AdminLogEntry,
-    ) -> Result<(), StoreError>;
-    /// Sets a tool's category, replacing any earlier override. Returns `NotFound` if the server's tools were never
-    /// listed.
-    async fn set_category(
-        &self,
-        server: &ServerName,
-        category_override: CategoryOverride,
-        entry: AdminLogEntry,
-    ) -> Result<(), StoreError>;
-    /// Removes a tool's category override. Returns `NotFound` if it does not exist.
-    async fn clear_category(&self, server: &ServerName, tool: &str, entry: AdminLogEntry) -> Result<(), StoreError>;
 }

@@ -2,13 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use async_trait::async_trait;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::StoreError;
-use crate::admin_log::AdminLogEntry;
-use crate::validated_name::ServerName;
+use super::ServerName;
 
 /// An upstream server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,15 +25,4 @@ pub struct StoredServer {
     pub accept_new: bool,
     /// Time at which the server was added.
     pub created_at: Timestamp,
-}
-
-/// Stores servers. Each change is written together with its admin log entry in one atomic step.
-#[async_trait]
-pub trait Servers: Send + Sync {
-    /// Adds a server. Returns `Conflict` if the name is taken.
-    async fn add(&self, server: StoredServer, entry: AdminLogEntry) -> Result<(), StoreError>;
-    /// Removes a server and its attachments. Returns `NotFound` if it does not exist.
-    async fn remove(&self, name: &ServerName, entry: AdminLogEntry) -> Result<(), StoreError>;
-    /// Returns all servers, ordered by name.
-    async fn list(&self) -> Result<Vec<StoredServer>, StoreError>;
 }

@@ -1,10 +1,8 @@
 //! Stored log rows with all values that their hashes are computed from, so that a copy of the log can be verified
 //! elsewhere.
 
-use crate::StoreError;
-use crate::call_record::CallRecord;
-use crate::hash_chain::RowHash;
-use crate::ledger::CallLogRow;
+use crate::audit_chain::RowHash;
+use crate::model::{CallLogRow, CallRecord, StoreError};
 
 /// Maximum number of rows per page.
 pub(crate) const MAX_PAGE_ROWS: usize = 1_000;
