@@ -120,7 +120,7 @@ impl ClientProtocol {
 
     pub fn client_info(&self) -> Option<&ClientInfo> {
         match self {
-            Self::Stateful(session) => session.as_ref().map(|session| session.client_info()),
+            Self::Stateful(session) => session.as_ref().map(|session| &session.negotiated.client_info),
             Self::Stateless(stateless) => Some(&stateless.client),
         }
     }
@@ -156,7 +156,7 @@ impl RequestContext {
 
     pub fn translation(&self) -> ProtocolTranslation {
         match &self.client_protocol {
-            ClientProtocol::Stateful(Some(session)) if session.is_upstream_stateless() => {
+            ClientProtocol::Stateful(Some(session)) if session.negotiated.is_upstream_stateless() => {
                 ProtocolTranslation::ToStateless
             }
             ClientProtocol::Stateless(stateless) if stateless.upstream_session.is_some() => {
@@ -169,7 +169,9 @@ impl RequestContext {
     /// Returns the session with the upstream.
     pub fn upstream_session(&self) -> Option<&Arc<Session>> {
         match &self.client_protocol {
-            ClientProtocol::Stateful(session) => session.as_ref().filter(|session| !session.is_upstream_stateless()),
+            ClientProtocol::Stateful(session) => {
+                session.as_ref().filter(|session| !session.negotiated.is_upstream_stateless())
+            }
             ClientProtocol::Stateless(stateless) => stateless.upstream_session.as_ref(),
         }
     }
@@ -193,7 +195,7 @@ impl RequestContext {
     /// Returns the tool registry that applies: the process's if the session has a process of its own, otherwise the
     /// server's.
     pub fn tool_registry(&self) -> Arc<ToolRegistry> {
-        match self.upstream_session().and_then(|session| session.server_process()) {
+        match self.upstream_session().and_then(|session| session.upstream_link.server_process()) {
             Some(process) => Arc::clone(process.tool_registry()),
             None => Arc::clone(&self.upstream.tool_registry),
         }
@@ -201,7 +203,7 @@ impl RequestContext {
 
     /// Returns the tool listing in [`Self::tool_registry`], if it is loaded.
     pub fn current_tool_listing(&self) -> Option<Arc<ToolListing>> {
-        match self.upstream_session().and_then(|session| session.server_process()) {
+        match self.upstream_session().and_then(|session| session.upstream_link.server_process()) {
             Some(process) => process.tool_registry().current(),
             None => self.upstream.tool_registry.current(),
         }
@@ -210,7 +212,7 @@ impl RequestContext {
     /// Returns whether a stdio or HTTP+SSE server has an unanswered call.
     pub fn has_pending_call(&self) -> bool {
         match self.upstream_session() {
-            Some(session) => session.upstream_link().has_pending_call(),
+            Some(session) => session.upstream_link.current().has_pending_call(),
             None => self.upstream.has_pending_call(),
         }
     }
@@ -253,7 +255,7 @@ impl RequestContext {
     /// Returns the link of the upstream session, and the revision for the header of its requests.
     pub fn upstream_session_address(&self) -> (UpstreamSessionLink, Option<Revision>) {
         match self.upstream_session() {
-            Some(session) => (session.upstream_link(), session.protocol_version_header()),
+            Some(session) => (session.upstream_link.current(), session.negotiated.protocol_version_header()),
             None => (UpstreamSessionLink::NoSession, None),
         }
     }
@@ -284,7 +286,9 @@ impl RequestContext {
         self.set_upstream_session(&mut outgoing);
         let revision = match &self.client_protocol {
             ClientProtocol::Stateless(stateless) if stateless.upstream_session.is_none() => Some(stateless.revision),
-            ClientProtocol::Stateful(Some(session)) if session.is_upstream_stateless() => Some(Revision::R2026_07_28),
+            ClientProtocol::Stateful(Some(session)) if session.negotiated.is_upstream_stateless() => {
+                Some(Revision::R2026_07_28)
+            }
             ClientProtocol::Stateless(_) | ClientProtocol::Stateful(_) => None,
         };
         if revision.is_some() {
@@ -303,9 +307,9 @@ impl RequestContext {
         let translated = match self.translation() {
             ProtocolTranslation::None => None,
             ProtocolTranslation::ToStateful => text().and_then(|text| to_stateful(&text)),
-            ProtocolTranslation::ToStateless => {
-                text().zip(self.session()).and_then(|(text, session)| session.to_stateless_request(&text, None))
-            }
+            ProtocolTranslation::ToStateless => text()
+                .zip(self.session())
+                .and_then(|(text, session)| session.negotiated.to_stateless_request(&text, None)),
         };
         if let Some(translated) = translated {
             outgoing.body = translated.into();

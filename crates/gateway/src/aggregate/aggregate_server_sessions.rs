@@ -46,7 +46,7 @@ pub(super) async fn ensure_open(
         return Ok(part);
     }
     let opening = async {
-        let session_permit = session_slot::reserve_session_slot(gw, ctx, session.handshake().len()).await?;
+        let session_permit = session_slot::reserve_session_slot(gw, ctx, session.negotiated.handshake.len()).await?;
         Ok::<_, Refusal>((session_permit, perform_handshake(gw, session, ctx).await?))
     };
     let opened = tokio::time::timeout_at(until, opening).await;
@@ -93,8 +93,8 @@ async fn register_session(
         grant: ctx.grant.config.id.clone(),
         server: Some(ctx.upstream.name().clone()),
         revision,
-        client_info: session.client_info().clone(),
-        handshake: session.handshake().clone(),
+        client_info: session.negotiated.client_info.clone(),
+        handshake: session.negotiated.handshake.clone(),
         server_info,
         upstream_link: link,
         session_permit,
@@ -104,13 +104,13 @@ async fn register_session(
     let part = Session::new(params)
         .and_then(|part| gw.sessions.registry.insert(part.into_server_session_of(session)))
         .ok_or(Refusal::Busy("sessions"))?;
-    if !is_upstream_stateless && has_tasks(&part.server_info) {
+    if !is_upstream_stateless && has_tasks(&part.negotiated.server_info) {
         part.tasks.note_server_task();
     }
     if let Some(level) = level.filter(|_| is_upstream_stateless) {
         part.set_client_log_level(level);
     } else if let Some(level_to_set) = level_to_set {
-        part.note_upstream_log_level(level_to_set);
+        part.negotiated.note_upstream_log_level(level_to_set);
     }
     Ok(part)
 }
@@ -122,7 +122,7 @@ async fn perform_handshake(
     session: &Session,
     ctx: &RequestContext,
 ) -> Result<(HandshakeResult, bool), UpstreamSendError> {
-    let error = match handshake_upstream(gw, ctx, session.handshake()).await {
+    let error = match handshake_upstream(gw, ctx, &session.negotiated.handshake).await {
         Ok(handshake_result) => return Ok((handshake_result, false)),
         Err(error) => error,
     };
@@ -139,10 +139,10 @@ async fn perform_handshake(
 
 /// Sends the client's log level to a server.
 pub(super) async fn set_log_level(gw: &GatewayServices, ctx: &RequestContext, part: &Session, level: &str) {
-    if part.is_upstream_stateless() {
+    if part.negotiated.is_upstream_stateless() {
         part.set_client_log_level(level);
-    } else if has_logging_capability(&part.server_info) {
-        part.note_upstream_log_level(level);
+    } else if has_logging_capability(&part.negotiated.server_info) {
+        part.negotiated.note_upstream_log_level(level);
         let asking = request_log_level(gw, ctx, level, |asking| ctx.message_for_upstream(asking));
         let _ = tokio::time::timeout(gw.settings.connect_timeout, asking).await;
     }
@@ -240,7 +240,7 @@ async fn record_dropped(gw: &GatewayServices, aggregate: &AggregateRequest, mess
 pub(super) async fn end_session(gw: &GatewayServices, aggregate: &AggregateRequest) {
     let Some(session) = aggregate.client_protocol.session() else { return };
     gw.sessions.delete(session).await;
-    session.end_stream();
+    session.streams.end();
     for (server, part) in open_sessions(gw, session) {
         if let Some(ctx) = aggregate.find_context(server.as_str()) {
             initialize::end_session(gw, &ctx.with_session(part)).await;

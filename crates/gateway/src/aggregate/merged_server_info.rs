@@ -56,7 +56,7 @@ pub(super) async fn handle_initialize(
             aggregate_server_sessions::ensure_open(&gw, &session, &ctx)
                 .await
                 .ok()
-                .map(|part| (part.server_info.clone(), part.is_upstream_stateless()))
+                .map(|part| (part.negotiated.server_info.clone(), part.negotiated.is_upstream_stateless()))
         }
     });
     // Many servers take longer to start than the deadline; their last known information is most likely still right.
@@ -161,7 +161,7 @@ async fn discover_server(
     };
     let session_ctx = aggregate.with_upstream_session(gw, ctx, &request).await.ok()?;
     match session_ctx.upstream_session() {
-        Some(session) => Some((session.server_info.clone(), true)),
+        Some(session) => Some((session.negotiated.server_info.clone(), true)),
         None => match request_discover(gw, &session_ctx).await.ok()? {
             DiscoverResult::ServerInfo(server_info) => Some((server_info, false)),
             DiscoverResult::Rejected | DiscoverResult::NotStateless => None,

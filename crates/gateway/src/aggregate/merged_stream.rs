@@ -39,17 +39,17 @@ pub(crate) async fn resume_stream(
     let Some(session) = aggregate.client_protocol.session() else {
         return http_response::http_error_response(StatusCode::BAD_REQUEST, "start with `initialize`");
     };
-    let event_id = session.replay_buffers().parse_event_id(last);
+    let event_id = session.streams.replay_buffers.parse_event_id(last);
     if let Some(last_event) = event_id.filter(|place| place.stream == STANDALONE_STREAM) {
         return open_stream(gw, aggregate, Some(last_event)).await;
     }
-    let Some(last_event) = event_id.filter(|place| session.replay_buffers().find_missed_events(*place).is_some())
+    let Some(last_event) = event_id.filter(|place| session.streams.replay_buffers.find_missed_events(*place).is_some())
     else {
         return reply_unknown_event(gw, &aggregate).await;
     };
     match acquire_stream_slot(gw, &aggregate).await {
         Err(refusal) => http_response::http_error_response(StatusCode::TOO_MANY_REQUESTS, &refusal.message()),
-        Ok(in_flight) => match session.replay_buffers().resume_stream(last_event, in_flight) {
+        Ok(in_flight) => match session.streams.replay_buffers.resume_stream(last_event, in_flight) {
             Some(events) => http_response::event_stream_response(events),
             None => reply_unknown_event(gw, &aggregate).await,
         },
@@ -110,12 +110,12 @@ async fn serve_stream(
 ) {
     let mut aggregate = aggregate;
     let Some(session) = aggregate.client_protocol.session().cloned() else { return };
-    let handle = session.open_stream();
+    let handle = session.streams.open();
     let mut changes = aggregate.caches.late_lists.subscribe_changes();
     // The response headers are sent with the first bytes, and clients wait for them.
     let _ = events.send(Bytes::from_static(SSE_KEEP_ALIVE.as_bytes())).await;
-    let _earlier_has_ended = tokio::time::timeout(STREAM_HANDOVER_TIMEOUT, session.stream_lock.lock()).await;
-    let missed = last_event.and_then(|place| session.replay_buffers().find_missed_events(place));
+    let _earlier_has_ended = tokio::time::timeout(STREAM_HANDOVER_TIMEOUT, session.streams.lock.lock()).await;
+    let missed = last_event.and_then(|place| session.streams.replay_buffers.find_missed_events(place));
     let mut followers = StandaloneStreamRelays { resumes: missed.is_some(), ..StandaloneStreamRelays::default() };
     send_backlog(&session, missed, &events).await;
     let opened_at = Instant::now();
@@ -154,7 +154,7 @@ async fn serve_stream(
             () = gw.shutdown.wait() => break,
         }
     }
-    session.close_stream(&handle);
+    session.streams.close(&handle);
 }
 
 /// Opens missing server sessions: none survive a restart of the gateway, and a server that was down may be up again.
@@ -185,7 +185,8 @@ async fn notify_list_changes(
         let _ = events
             .send(
                 session
-                    .replay_buffers()
+                    .streams
+                    .replay_buffers
                     .append_event(STANDALONE_STREAM, &list_changed::list_changed_notification(&method)),
             )
             .await;
@@ -248,7 +249,7 @@ impl StandaloneStreamRelays {
                 if let Some(ending) = ending {
                     let _ = ending.await;
                 }
-                let last_event_id = part.last_event_id().filter(|_| resumes);
+                let last_event_id = part.streams.last_event_id().filter(|_| resumes);
                 relay_events(own, session_ctx, last_event_id, session, events).await;
             });
             self.tasks.insert(server, StandaloneStreamRelay { ctx, task: Some(task) });
@@ -278,7 +279,7 @@ async fn relay_events(
     let _in_use = ctx.session().cloned().map(SessionStreamGuard::new);
     let written = |text: &str| {
         let text = prefix_message(ctx.upstream.name().as_str(), text, &gw.settings.reply_limits);
-        session.replay_buffers().append_event(STANDALONE_STREAM, &text)
+        session.streams.replay_buffers.append_event(STANDALONE_STREAM, &text)
     };
     follow_upstream_stream(&gw, &ctx, last_event_id, &events, &written).await;
 }
@@ -291,13 +292,13 @@ struct SessionStreamGuard {
 
 impl SessionStreamGuard {
     fn new(session: Arc<Session>) -> Self {
-        let handle = session.open_stream();
+        let handle = session.streams.open();
         Self { session, handle }
     }
 }
 
 impl Drop for SessionStreamGuard {
     fn drop(&mut self) {
-        self.session.close_stream(&self.handle);
+        self.session.streams.close(&self.handle);
     }
 }

@@ -203,7 +203,7 @@ fn spawn_event_forwarder(
     session_slot: &ClientSessionCell,
 ) {
     let Some(session) = session_slot.lock().unwrap_or_else(PoisonError::into_inner).clone() else { return };
-    let end = session.open_stream();
+    let end = session.streams.open();
     let (task, messages) = (Arc::clone(gw), messages.downgrade());
     let mut ctx = ctx.with_session(Arc::clone(&session));
     gw.tasks.spawn(async move {
@@ -226,7 +226,7 @@ fn spawn_event_forwarder(
                 () = end.notified() => break,
                 () = gw.shutdown.wait() => break,
             }
-            last_event_id = session.last_event_id();
+            last_event_id = session.streams.last_event_id();
             match gw.config.revalidate(&ctx) {
                 StreamRevalidation::Unchanged => {}
                 StreamRevalidation::Revoked => break,
@@ -238,14 +238,14 @@ fn spawn_event_forwarder(
                 }
             }
         }
-        session.close_stream(&end);
+        session.streams.close(&end);
     });
 }
 
 /// Stops the task started by [`spawn_event_forwarder`].
 pub(crate) fn stop_event_forwarder(session_slot: &ClientSessionCell) {
     if let Some(session) = &*session_slot.lock().unwrap_or_else(PoisonError::into_inner) {
-        session.end_stream();
+        session.streams.end();
     }
 }
 

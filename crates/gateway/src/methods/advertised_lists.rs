@@ -36,15 +36,15 @@ async fn try_advertised_list_changes(
     ctx: &RequestContext,
     session: &Session,
 ) -> Option<ListChangedSet> {
-    if session.list_changed().is_none() && session.is_upstream_stateless() {
+    if session.negotiated.list_changed().is_none() && session.negotiated.is_upstream_stateless() {
         match request_discover(gw, ctx).await {
-            Ok(DiscoverResult::ServerInfo(server_info)) => session.note_list_changed(&server_info),
+            Ok(DiscoverResult::ServerInfo(server_info)) => session.negotiated.note_list_changed(&server_info),
             // The server answers and advertises nothing.
             Ok(DiscoverResult::Rejected | DiscoverResult::NotStateless) => return Some(ListChangedSet::default()),
             Err(_) => return None,
         }
-    } else if session.list_changed().is_none() {
+    } else if session.negotiated.list_changed().is_none() {
         reopen_if_stale(gw, ctx).await;
     }
-    session.list_changed()
+    session.negotiated.list_changed()
 }

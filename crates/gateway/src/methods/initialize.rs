@@ -100,7 +100,7 @@ async fn open_session(
         gw.sessions.end_at_upstream(&ctx.upstream, exchange.session_link.clone()).await;
         return Err(gone("there are too many sessions").into());
     };
-    session.note_list_changed(&result);
+    session.negotiated.note_list_changed(&result);
     if has_tasks(&result) {
         session.tasks.note_server_task();
     }
@@ -179,8 +179,8 @@ fn to_initialize_result(ctx: &RequestContext, server_info: &[u8], revision: Revi
 pub(crate) async fn end_session(gw: &GatewayServices, ctx: &RequestContext) {
     let Some(session) = ctx.session() else { return };
     gw.sessions.delete(session).await;
-    session.end_stream();
-    gw.sessions.end_at_upstream(&ctx.upstream, session.upstream_link()).await;
+    session.streams.end();
+    gw.sessions.end_at_upstream(&ctx.upstream, session.upstream_link.current()).await;
     let mut recorder = gw.new_recorder(ctx);
     recorder.set_method("DELETE");
     gw.write_row(recorder.outcome_row(CallOutcome::Ok, None)).await;

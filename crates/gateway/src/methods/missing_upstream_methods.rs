@@ -56,7 +56,7 @@ pub(crate) fn check_translatable(ctx: &RequestContext, request: &ClientRequest<'
 
 /// Translates the result of `initialize` into a result of `server/discover`.
 fn discover_result(ctx: &RequestContext, session: &Session) -> String {
-    let server_info = read(&session.server_info, &JsonLimits::REPLY).ok();
+    let server_info = read(&session.negotiated.server_info, &JsonLimits::REPLY).ok();
     let member = |name: &str| server_info.as_ref().and_then(|server_info| server_info.root().get(name));
     let capabilities = member("capabilities").filter(|own| own.kind() == JsonKind::Object);
     let capabilities = capabilities.map_or_else(|| "{}".to_owned(), shared_capabilities);

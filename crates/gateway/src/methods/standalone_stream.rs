@@ -41,17 +41,17 @@ pub(crate) async fn resume_stream(gw: &Arc<GatewayServices>, ctx: RequestContext
     let Some(session) = ctx.session() else {
         return http_response::http_error_response(StatusCode::BAD_REQUEST, "start with `initialize`");
     };
-    let event_id = session.replay_buffers().parse_event_id(last);
+    let event_id = session.streams.replay_buffers.parse_event_id(last);
     if let Some(last_event) = event_id.filter(|place| place.stream == STANDALONE_STREAM) {
         return open_stream(gw, ctx, Some(last_event)).await;
     }
-    let Some(last_event) = event_id.filter(|place| session.replay_buffers().find_missed_events(*place).is_some())
+    let Some(last_event) = event_id.filter(|place| session.streams.replay_buffers.find_missed_events(*place).is_some())
     else {
         return reply_unknown_event(gw, &ctx).await;
     };
     match acquire_stream_slot(gw, &ctx).await {
         Err(refusal) => http_response::http_error_response(StatusCode::TOO_MANY_REQUESTS, &refusal.message()),
-        Ok(in_flight) => match session.replay_buffers().resume_stream(last_event, in_flight) {
+        Ok(in_flight) => match session.streams.replay_buffers.resume_stream(last_event, in_flight) {
             Some(events) => http_response::event_stream_response(events),
             None => reply_unknown_event(gw, &ctx).await,
         },
@@ -113,21 +113,21 @@ async fn serve_stream(
     events: mpsc::Sender<Bytes>,
 ) {
     let Some(session) = ctx.session() else { return };
-    let handle = session.open_stream();
+    let handle = session.streams.open();
     // The response headers are sent with the first bytes, and clients wait for them.
     let _ = events.send(Bytes::from_static(SSE_KEEP_ALIVE.as_bytes())).await;
-    let _earlier_has_ended = tokio::time::timeout(STREAM_HANDOVER_TIMEOUT, session.stream_lock.lock()).await;
-    let missed = last_event.and_then(|place| session.replay_buffers().find_missed_events(place));
-    let last_event_id = missed.as_ref().and_then(|_| session.last_event_id());
+    let _earlier_has_ended = tokio::time::timeout(STREAM_HANDOVER_TIMEOUT, session.streams.lock.lock()).await;
+    let missed = last_event.and_then(|place| session.streams.replay_buffers.find_missed_events(place));
+    let last_event_id = missed.as_ref().and_then(|_| session.streams.last_event_id());
     send_backlog(session, missed, &events).await;
     let (mut own, mut last_heard, mut is_due) = (ctx.clone(), last_event_id, false);
     while let Some(next) = serve_until_change(&gw, &own, last_heard, &mut is_due, &events, &handle).await {
         is_due = true;
         // A replaced server does not know the events of the previous one.
-        last_heard = session.last_event_id().filter(|_| Arc::ptr_eq(&own.upstream, &next.upstream));
+        last_heard = session.streams.last_event_id().filter(|_| Arc::ptr_eq(&own.upstream, &next.upstream));
         own = next;
     }
-    session.close_stream(&handle);
+    session.streams.close(&handle);
 }
 
 /// Serves the stream under one configuration, after sending `list_changed` if `is_due`. Returns the context to continue
@@ -143,7 +143,7 @@ async fn serve_until_change(
     let session = ctx.session()?;
     let mut keep_alive = tokio::time::interval(gw.settings.keep_alive_interval);
     let mut revalidation = tokio::time::interval(REVALIDATION_INTERVAL);
-    let encode = |text: &str| session.replay_buffers().append_event(STANDALONE_STREAM, text);
+    let encode = |text: &str| session.streams.replay_buffers.append_event(STANDALONE_STREAM, text);
     let mut upstream = std::pin::pin!(follow_upstream_stream(gw, ctx, last_event_id, events, encode));
     let mut notifying = std::pin::pin!(notify_list_changes(gw, ctx, events, encode));
     loop {
@@ -173,7 +173,7 @@ pub(crate) async fn send_backlog(session: &Session, missed: Option<Vec<Bytes>>, 
     let first = match missed {
         Some(missed) => missed,
         None if session.revision() >= Revision::R2025_11_25 => {
-            vec![session.replay_buffers().priming_event(STANDALONE_STREAM)]
+            vec![session.streams.replay_buffers.priming_event(STANDALONE_STREAM)]
         }
         None => Vec::new(),
     };
@@ -217,11 +217,11 @@ pub(crate) async fn follow_upstream_stream(
     loop {
         reopen_if_stale(gw, ctx).await;
         // A concurrent reopening restores the subscriptions itself.
-        if ctx.session().is_some_and(|session| session.reopen_lock.try_lock().is_ok()) {
+        if ctx.session().is_some_and(|session| session.upstream_link.reopen_lock.try_lock().is_ok()) {
             resource_subscription::resubscribe(gw, ctx);
         }
         let (attempt, started_at) = (handshake_attempts(ctx), Instant::now());
-        let last = ctx.upstream_session().and_then(|session| session.last_event_id());
+        let last = ctx.upstream_session().and_then(|session| session.streams.last_event_id());
         let is_resumed = last.is_some();
         let Some(permit) = stream_permit(gw, ctx, last).await else { return std::future::pending().await };
         match gw.upstream_client.send(&ctx.upstream, permit).await {
@@ -331,13 +331,13 @@ async fn is_session_forgotten(gw: &GatewayServices, ctx: &RequestContext, status
 /// Returns the number of handshake attempts.
 async fn reopen_forgotten_session(gw: &GatewayServices, ctx: &RequestContext) -> Option<u64> {
     let session = ctx.upstream_session()?;
-    reopen_session(gw, ctx, Some(session.handshake_attempts())).await;
-    Some(session.handshake_attempts())
+    reopen_session(gw, ctx, Some(session.upstream_link.handshake_attempts())).await;
+    Some(session.upstream_link.handshake_attempts())
 }
 
 /// Returns the number of handshake attempts; `None` without an upstream session.
 fn handshake_attempts(ctx: &RequestContext) -> Option<u64> {
-    ctx.upstream_session().map(|session| session.handshake_attempts())
+    ctx.upstream_session().map(|session| session.upstream_link.handshake_attempts())
 }
 
 /// Stores the id of the last event received from the upstream's stream. `attempt` is the handshake attempt after which
@@ -351,7 +351,7 @@ fn set_last_event_id(ctx: &RequestContext, last: Option<HeaderValue>, attempt: O
 /// Returns the permit for opening the stream: a GET for a stateful upstream, `subscriptions/listen` for a stateless
 /// one. Resources that the policy denies are left out, and each denial is recorded once.
 async fn stream_permit(gw: &GatewayServices, ctx: &RequestContext, last: Option<HeaderValue>) -> Option<Permit> {
-    let Some(session) = ctx.session().filter(|session| session.is_upstream_stateless()) else {
+    let Some(session) = ctx.session().filter(|session| session.negotiated.is_upstream_stateless()) else {
         let (session_link, revision) = ctx.upstream_session_address();
         return Some(Permit::for_event_stream(session_link, revision, last));
     };
@@ -372,7 +372,7 @@ async fn stream_permit(gw: &GatewayServices, ctx: &RequestContext, last: Option<
 }
 
 async fn wait_for_subscription_change(ctx: &RequestContext) {
-    match ctx.session().filter(|session| session.is_upstream_stateless()) {
+    match ctx.session().filter(|session| session.negotiated.is_upstream_stateless()) {
         Some(session) => session.subscriptions.changed.notified().await,
         None => std::future::pending().await,
     }
@@ -387,9 +387,13 @@ async fn relay_events(
     encode: impl Fn(&str) -> Bytes,
 ) {
     // A stateful server decides itself what it sends.
-    let session = ctx.session().filter(|session| session.is_upstream_stateless());
+    let session = ctx.session().filter(|session| session.negotiated.is_upstream_stateless());
     let mut requested = session.map(|session| {
-        NotificationFilter::of(ListChangedSet::ALL, session.subscriptions.uris(), session.wants_log_messages())
+        NotificationFilter::of(
+            ListChangedSet::ALL,
+            session.subscriptions.uris(),
+            session.negotiated.wants_log_messages(),
+        )
     });
     let mut filter = requested.is_some().then(NotificationFilter::default);
     while let Ok(Some(message)) = exchange.next_message().await {

@@ -22,14 +22,13 @@ use crate::body::ReceivedBody;
 use crate::refusal::Refusal;
 use crate::request_context::{ClientProtocol, ProtocolTranslation, RequestContext};
 use crate::services::GatewayServices;
-use crate::session::Session;
 use crate::upstream::{Permit, StatelessHeaders, UpstreamRequest, UpstreamSendError};
 
 impl RequestContext {
     fn client_capabilities(&self) -> ClientCapabilities {
         match &self.client_protocol {
             ClientProtocol::Stateful(session) => {
-                session.as_ref().map(|session| Session::client_capabilities(session)).unwrap_or_default()
+                session.as_ref().map(|session| session.negotiated.client_capabilities).unwrap_or_default()
             }
             ClientProtocol::Stateless(stateless) => stateless.client_capabilities,
         }

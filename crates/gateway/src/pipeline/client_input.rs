@@ -201,9 +201,9 @@ pub(crate) async fn deliver_responses(
     mut suspended: SuspendedCall,
     responder: &mut Responder,
 ) -> Result<Result<UpstreamResponse, String>, UpstreamSendError> {
-    let link = suspended.session.upstream_link();
+    let link = suspended.session.upstream_link.current();
     // After a reconnect the server has forgotten the requests, or uses their ids for others.
-    if suspended.session.link_epoch() != suspended.link_epoch {
+    if suspended.session.upstream_link.epoch() != suspended.link_epoch {
         gw.cancel_suspended_call(suspended);
         return Err(UpstreamSendError::SessionExpired);
     }
@@ -406,7 +406,7 @@ pub(crate) fn rebuild_with_responses(
         ClientInputResponses { input_responses: &answers.responses, request_state: answers.request_state.as_deref() };
     let mut outgoing = rewrite_for_upstream(ctx, request, call, about);
     let text = std::mem::take(&mut outgoing.body).into_bytes();
-    let text = ctx.session()?.to_stateless_request(str::from_utf8(&text).ok()?, Some(&retry))?;
+    let text = ctx.session()?.negotiated.to_stateless_request(str::from_utf8(&text).ok()?, Some(&retry))?;
     outgoing.body = text.into();
     Some(outgoing)
 }
@@ -451,7 +451,7 @@ impl GatewayServices {
             task.write_row(recorder.abandoned_row()).await;
             let link = exchange.session_link.clone();
             drop(exchange);
-            if session.link_epoch() == link_epoch {
+            if session.upstream_link.epoch() == link_epoch {
                 task.notify_cancelled(&upstream, &session, call).await;
             }
             let ids = input_requests.into_iter().map(|input_request| input_request.id).collect();
@@ -477,7 +477,7 @@ impl GatewayServices {
             let mut outgoing =
                 UpstreamRequest::notification(error_response(Some(&id), code::INTERNAL_ERROR, message, None));
             outgoing.session_link = link.clone();
-            outgoing.revision = session.protocol_version_header();
+            outgoing.revision = session.negotiated.protocol_version_header();
             let sending = self.upstream_client.send(upstream, Permit::for_server_request_response(&id, outgoing));
             let _ = tokio::time::timeout(self.settings.connect_timeout, sending).await;
         }
@@ -487,12 +487,12 @@ impl GatewayServices {
     pub(crate) async fn notify_cancelled(&self, upstream: &Upstream, session: &Session, call: CallId) {
         // On other transports, dropping the exchange sends the notification. Over HTTP, dropping it is only a lost
         // connection.
-        if !matches!(session.upstream_link(), UpstreamSessionLink::Http(_) | UpstreamSessionLink::NoSession) {
+        if !matches!(session.upstream_link.current(), UpstreamSessionLink::Http(_) | UpstreamSessionLink::NoSession) {
             return;
         }
         let mut outgoing = UpstreamRequest::notification(cancelled_notification(call.as_str()));
-        outgoing.session_link = session.upstream_link();
-        outgoing.revision = session.protocol_version_header();
+        outgoing.session_link = session.upstream_link.current();
+        outgoing.revision = session.negotiated.protocol_version_header();
         if let Some(permit) = Permit::for_policy_exempt(Method::Cancelled.name(), outgoing) {
             let sending = self.upstream_client.send(upstream, permit);
             let _ = tokio::time::timeout(self.settings.connect_timeout, sending).await;

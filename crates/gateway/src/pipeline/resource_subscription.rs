@@ -17,11 +17,11 @@ use crate::upstream::{Permit, UpstreamRequest};
 /// Restores the session's subscriptions in the background after the server has reopened the session. Does nothing if
 /// they have already been restored or are being restored.
 pub(crate) fn resubscribe(gw: &GatewayServices, ctx: &RequestContext) {
-    let Some(session) = ctx.session().filter(|session| !session.is_upstream_stateless()) else { return };
-    if session.upstream_link().is_ended() {
+    let Some(session) = ctx.session().filter(|session| !session.negotiated.is_upstream_stateless()) else { return };
+    if session.upstream_link.current().is_ended() {
         return;
     }
-    let attempt = session.handshake_attempts();
+    let attempt = session.upstream_link.handshake_attempts();
     if !session.subscriptions.try_begin_subscribing(attempt) || !session.subscriptions.has_any() {
         return;
     }
@@ -30,7 +30,7 @@ pub(crate) fn resubscribe(gw: &GatewayServices, ctx: &RequestContext) {
     gw.tasks.spawn(async move {
         let mut all_answered = true;
         for uri in session.subscriptions.uris() {
-            if session.handshake_attempts() != attempt || session.upstream_link().is_ended() {
+            if session.upstream_link.handshake_attempts() != attempt || session.upstream_link.current().is_ended() {
                 all_answered = false;
                 break;
             }

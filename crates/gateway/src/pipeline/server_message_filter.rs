@@ -115,7 +115,11 @@ async fn authorize_notification(
             let request_id = ctx.session()?.server_requests.withdraw(&notification.reference()?)?;
             notification.with_reference(&RequestId::string(&request_id))
         }
-        Method::LogMessage if ctx.upstream_session().is_some_and(|session| !session.accepts_log_messages) => None,
+        Method::LogMessage
+            if ctx.upstream_session().is_some_and(|session| !session.negotiated.accepts_log_messages) =>
+        {
+            None
+        }
         // It acknowledges the gateway's own request.
         Method::SubscriptionsAcknowledged if ctx.translation() == ProtocolTranslation::ToStateless => None,
         Method::ToolsListChanged => {

@@ -49,7 +49,10 @@ pub(crate) fn is_task_visible(gw: &GatewayServices, ctx: &RequestContext, tool: 
 pub(crate) fn task_id_hash(ctx: &RequestContext, id: &str) -> IdDigest {
     let scope = match ctx.session() {
         Some(session)
-            if matches!(session.upstream_link(), UpstreamSessionLink::Process(_) | UpstreamSessionLink::Sse(_)) =>
+            if matches!(
+                session.upstream_link.current(),
+                UpstreamSessionLink::Process(_) | UpstreamSessionLink::Sse(_)
+            ) =>
         {
             session.id_hash().to_string()
         }

@@ -21,23 +21,23 @@ impl ResumableStream {
     /// Starts a stream on a new connection. Its queue `events` must be empty, so that there is room for the priming
     /// event.
     pub fn begin(session: &Arc<Session>, events: mpsc::Sender<Bytes>) -> Self {
-        let stream = session.replay_buffers().begin_stream(events.clone());
+        let stream = session.streams.replay_buffers.begin_stream(events.clone());
         // Older clients treat an event without data as a broken message.
         if session.revision() >= Revision::R2025_11_25 {
-            let _ = events.try_send(session.replay_buffers().priming_event(stream));
+            let _ = events.try_send(session.streams.replay_buffers.priming_event(stream));
         }
         Self { session: Arc::clone(session), stream }
     }
 
     /// Sends a message. A disconnected client gets it when it resumes.
     pub async fn send(&self, text: &str) {
-        let (event, to) = self.session.replay_buffers().append_event_for_connection(self.stream, text);
+        let (event, to) = self.session.streams.replay_buffers.append_event_for_connection(self.stream, text);
         send_if_connected(to, event).await;
     }
 
     /// Sends the last message. The in-flight guard is released once the message is written.
     pub async fn finish(self, text: &str, guard: Option<InFlightGuard>) {
-        let (event, to) = self.session.replay_buffers().append_event_for_connection(self.stream, text);
+        let (event, to) = self.session.streams.replay_buffers.append_event_for_connection(self.stream, text);
         send_if_connected(to, bytes_with_guard(event, guard)).await;
     }
 
@@ -45,13 +45,13 @@ impl ResumableStream {
     /// its connection.
     pub fn close_for_polling(&self) {
         if self.session.revision() >= Revision::R2025_11_25 {
-            self.session.replay_buffers().disconnect(self.stream);
+            self.session.streams.replay_buffers.disconnect(self.stream);
         }
     }
 
     pub async fn keep_alive(&self) {
         send_if_connected(
-            self.session.replay_buffers().find_connection(self.stream),
+            self.session.streams.replay_buffers.find_connection(self.stream),
             Bytes::from_static(SSE_KEEP_ALIVE.as_bytes()),
         )
         .await;
@@ -66,7 +66,7 @@ async fn send_if_connected(to: Option<mpsc::Sender<Bytes>>, event: Bytes) {
 
 impl Drop for ResumableStream {
     fn drop(&mut self) {
-        self.session.replay_buffers().end_stream(self.stream);
+        self.session.streams.replay_buffers.end_stream(self.stream);
     }
 }
 

@@ -163,7 +163,7 @@ impl SessionManager {
         self.registry.remove(session.id());
         session.clear_server_requests();
         // A client that only listens has no other way to learn that it needs a new session.
-        session.end_stream();
+        session.streams.end();
     }
 
     /// Stores which sessions were used recently, and deletes expired ones.
@@ -205,7 +205,7 @@ impl SessionManager {
             let upstream =
                 session.server().and_then(|server| self.config.snapshot().find_server(server.as_str()).cloned());
             if let Some(upstream) = upstream {
-                self.end_at_upstream(&upstream, session.upstream_link()).await;
+                self.end_at_upstream(&upstream, session.upstream_link.current()).await;
             }
         }
     }

@@ -117,7 +117,7 @@ impl CallRounds<'_> {
             CallRound::Resume(suspended) => suspended.call,
         };
         let link_epoch = match &step {
-            CallRound::Send(..) => self.ctx.upstream_session().map_or(0, |session| session.link_epoch()),
+            CallRound::Send(..) => self.ctx.upstream_session().map_or(0, |session| session.upstream_link.epoch()),
             CallRound::Resume(suspended) => suspended.link_epoch,
         };
         let forward_ctx = ForwardContext {

@@ -28,13 +28,13 @@ const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Creates a filter for what the client requested, the server supports and the grant may watch.
 fn build_filter(request: &ClientRequest<'_>, session: &Session, resources: &[AllowedResource]) -> NotificationFilter {
-    let server_info = read(&session.server_info, &JsonLimits::REPLY).ok();
+    let server_info = read(&session.negotiated.server_info, &JsonLimits::REPLY).ok();
     let capability =
         server_info.as_ref().and_then(|server_info| server_info.root().get("capabilities")?.get("resources"));
     let subscribe = capability.and_then(|own| own.get("subscribe"));
     let can_subscribe = subscribe.is_some_and(|subscribe| subscribe.as_bool() == Some(true));
     let requested = NotificationFilter::from_request(request, if can_subscribe { resources } else { &[] });
-    let lists = requested.lists.intersection(ListChangedSet::advertised(&session.server_info));
+    let lists = requested.lists.intersection(ListChangedSet::advertised(&session.negotiated.server_info));
     // The hub broadcasts nothing else.
     NotificationFilter::of(lists, requested.uris, false)
 }
@@ -81,7 +81,7 @@ pub(super) async fn listen_stateful(
         () = wait_for_client_end(responder) => return Ok(SubscriptionStreamEnd::ClientLeft),
         () = gw.shutdown.wait() => return Ok(SubscriptionStreamEnd::Closed),
     }
-    let mut handshake_attempts = session.handshake_attempts();
+    let mut handshake_attempts = session.upstream_link.handshake_attempts();
     let is_accepted_resource = |resource: &AllowedResource| filter.uris.iter().any(|uri| uri == resource.uri());
     let uris = resource_uris(&named);
     let resources: Arc<[AllowedResource]> = named.into_iter().filter(is_accepted_resource).collect();
@@ -117,7 +117,7 @@ pub(super) async fn listen_stateful(
                 }
                 gw.ensure_hub_follower(&listener.ctx, session);
                 // A server that lost the session has also lost its subscriptions.
-                if std::mem::replace(&mut handshake_attempts, session.handshake_attempts()) != handshake_attempts
+                if std::mem::replace(&mut handshake_attempts, session.upstream_link.handshake_attempts()) != handshake_attempts
                     && !mutant!("listener-subscriptions-not-restored")
                 {
                     gw.sync_subscriptions_in_background(&listener.ctx, session, &resources);
@@ -170,7 +170,7 @@ async fn sync_subscriptions(
             let subscription = session.notification_hub.upstream_subscription(resource.uri());
             let mut subscription = subscription.lock().await;
             let is_wanted = session.notification_hub.is_watched(resource.uri());
-            match subscription.plan_request(is_wanted, session.handshake_attempts()) {
+            match subscription.plan_request(is_wanted, session.upstream_link.handshake_attempts()) {
                 Some(true) => {
                     subscription.record_reply(send_subscription(gw, ctx, &Method::ResourcesSubscribe, resource).await)
                 }
@@ -221,7 +221,7 @@ impl GatewayServices {
         gw.tasks.spawn(async move {
             let Some(session) = ctx.upstream_session().cloned() else { return };
             let (events, mut receiver) = mpsc::channel::<Bytes>(1);
-            let last = session.last_event_id().filter(|_| resumes);
+            let last = session.streams.last_event_id().filter(|_| resumes);
             let following =
                 follow_upstream_stream(&task, &ctx, last, &events, |text| Bytes::copy_from_slice(text.as_bytes()));
             let notifying = async {

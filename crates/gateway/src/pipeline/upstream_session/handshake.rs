@@ -34,14 +34,16 @@ pub(crate) fn has_tasks(result: &[u8]) -> bool {
 pub(crate) async fn reopen_session(gw: &GatewayServices, ctx: &RequestContext, handshake_attempts: Option<u64>) {
     let Some(session) = ctx.upstream_session() else { return };
     let opening = async {
-        let _one_at_a_time = session.reopen_lock.lock().await;
+        let _one_at_a_time = session.upstream_link.reopen_lock.lock().await;
         // Concurrent callers share the result of one attempt, even if it failed.
-        if Some(session.handshake_attempts()) == handshake_attempts || mutant!("lost-session-reopened-by-every-call") {
+        if Some(session.upstream_link.handshake_attempts()) == handshake_attempts
+            || mutant!("lost-session-reopened-by-every-call")
+        {
             redo_handshake(gw, ctx, session).await;
         }
     };
     if tokio::time::timeout(start_timeout(gw, ctx), opening).await.is_err() {
-        session.note_handshake_attempt();
+        session.upstream_link.note_handshake_attempt();
     }
 }
 
@@ -57,11 +59,11 @@ pub(crate) fn handshake_timeout(gw: &GatewayServices, ctx: &RequestContext) -> D
 
 async fn redo_handshake(gw: &GatewayServices, ctx: &RequestContext, session: &Session) {
     evict_process_if_full(gw, ctx).await;
-    match handshake_upstream(gw, ctx, session.handshake()).await {
+    match handshake_upstream(gw, ctx, &session.negotiated.handshake).await {
         Ok(handshake_result) if handshake_result.revision == session.revision() => {
-            handshake_result.send_initialized(gw, ctx, session.upstream_log_level().as_deref()).await;
+            handshake_result.send_initialized(gw, ctx, session.negotiated.upstream_log_level().as_deref()).await;
             session.set_upstream_link(handshake_result.link);
-            session.note_list_changed(&handshake_result.server_info);
+            session.negotiated.note_list_changed(&handshake_result.server_info);
             if has_tasks(&handshake_result.server_info) {
                 session.tasks.note_server_task();
             }
@@ -72,7 +74,7 @@ async fn redo_handshake(gw: &GatewayServices, ctx: &RequestContext, session: &Se
         // The server now uses another revision, so the client's session is no longer valid.
         Ok(_) => gw.sessions.delete(session).await,
         // A temporary failure: the next call tries again.
-        Err(_) => session.note_handshake_attempt(),
+        Err(_) => session.upstream_link.note_handshake_attempt(),
     }
 }
 
@@ -80,8 +82,8 @@ async fn redo_handshake(gw: &GatewayServices, ctx: &RequestContext, session: &Se
 /// previous configuration.
 pub(crate) async fn reopen_if_closed(gw: &GatewayServices, ctx: &RequestContext) {
     let Some(session) = ctx.upstream_session() else { return };
-    let handshake_attempts = session.handshake_attempts();
-    let link = session.upstream_link();
+    let handshake_attempts = session.upstream_link.handshake_attempts();
+    let link = session.upstream_link.current();
     // Server requests left over from an earlier call must not reach the exclusive user of the session.
     if ctx.exclusive_session().is_some() {
         link.close_if_abandoned();
@@ -95,7 +97,7 @@ pub(crate) async fn reopen_if_closed(gw: &GatewayServices, ctx: &RequestContext)
 /// restarted only if the session has resource subscriptions or listeners; otherwise the next request restarts it.
 pub(crate) async fn reopen_if_stale(gw: &GatewayServices, ctx: &RequestContext) {
     let is_missed = |session: &Session| {
-        let link = session.upstream_link();
+        let link = session.upstream_link.current();
         link.needs_reopen(&ctx.upstream)
             || (link.is_ended() && (session.subscriptions.has_any() || session.notification_hub.has_listeners()))
     };

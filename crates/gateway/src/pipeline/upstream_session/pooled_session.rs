@@ -72,7 +72,10 @@ pub(crate) async fn with_pooled_session(
 pub(crate) fn needs_exclusive_session(ctx: &RequestContext, request: &ClientRequest<'_>) -> bool {
     let ClientProtocol::Stateless(client) = &ctx.client_protocol else { return false };
     let is_one_stream = |upstream_session: &Arc<Session>| {
-        matches!(upstream_session.upstream_link(), UpstreamSessionLink::Process(_) | UpstreamSessionLink::Sse(_))
+        matches!(
+            upstream_session.upstream_link.current(),
+            UpstreamSessionLink::Process(_) | UpstreamSessionLink::Sse(_)
+        )
     };
     can_request_input(request.method())
         && client.client_capabilities.can_answer_server_requests()
@@ -164,7 +167,7 @@ async fn open_session(
     });
     let session = session.and_then(|session| gw.sessions.registry.insert(session)).ok_or(Refusal::Busy("sessions"))?;
     if let Some(level) = level {
-        session.note_upstream_log_level(level);
+        session.negotiated.note_upstream_log_level(level);
     }
     Ok(session)
 }

@@ -16,7 +16,8 @@ use crate::upstream::{Permit, UpstreamRequest, UpstreamSendError, UpstreamSessio
 pub(crate) fn can_mean_lost_session(ctx: &RequestContext, status: StatusCode) -> bool {
     let is_named =
         |link: UpstreamSessionLink| matches!(link, UpstreamSessionLink::Http(_)) && !link.has_no_session_id();
-    is_ambiguous_status(status) && ctx.upstream_session().is_some_and(|session| is_named(session.upstream_link()))
+    is_ambiguous_status(status)
+        && ctx.upstream_session().is_some_and(|session| is_named(session.upstream_link.current()))
 }
 
 fn is_ambiguous_status(status: StatusCode) -> bool {
@@ -25,7 +26,7 @@ fn is_ambiguous_status(status: StatusCode) -> bool {
 
 /// Returns whether the session can expire upstream. An HTTP server that assigned no session id has no session.
 pub(crate) fn has_expirable_session(ctx: &RequestContext) -> bool {
-    ctx.upstream_session().is_some_and(|session| !session.upstream_link().has_no_session_id())
+    ctx.upstream_session().is_some_and(|session| !session.upstream_link.current().has_no_session_id())
 }
 
 /// State of a session when a message was sent: how many times it had been opened, and how many times opening it had
@@ -38,19 +39,23 @@ pub(crate) struct SessionEpoch {
 
 impl SessionEpoch {
     pub fn current(ctx: &RequestContext) -> Option<Self> {
-        ctx.upstream_session()
-            .map(|session| Self { link_epoch: session.link_epoch(), handshake_attempts: session.handshake_attempts() })
+        ctx.upstream_session().map(|session| Self {
+            link_epoch: session.upstream_link.epoch(),
+            handshake_attempts: session.upstream_link.handshake_attempts(),
+        })
     }
 }
 
 /// Reopens the session if it has expired. Returns whether it has been replaced since `sent`.
 pub(crate) async fn recover_session(gw: &GatewayServices, ctx: &RequestContext, sent: SessionEpoch) -> bool {
     let Some(session) = ctx.upstream_session() else { return false };
-    if session.handshake_attempts() == sent.handshake_attempts && is_session_lost(gw, ctx).await != Some(true) {
+    if session.upstream_link.handshake_attempts() == sent.handshake_attempts
+        && is_session_lost(gw, ctx).await != Some(true)
+    {
         return false;
     }
     reopen_session(gw, ctx, Some(sent.handshake_attempts)).await;
-    session.link_epoch() != sent.link_epoch
+    session.upstream_link.epoch() != sent.link_epoch
 }
 
 /// Returns whether the session has expired, according to a ping. Returns `None` if the server does not respond.
