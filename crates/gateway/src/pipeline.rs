@@ -2,6 +2,7 @@
 //! call record.
 
 mod argument_redaction;
+pub(crate) mod authorize;
 mod call_log;
 mod call_recorder;
 pub(crate) mod client_capability_check;

@@ -4,11 +4,11 @@
 //! [`run_pipeline`] is what every call goes through. What concerns few calls is before it (`call_session`,
 //! `resumed_call`) or after it (`call_abort`).
 
-mod authorize;
 mod call_abort;
 mod call_rounds;
 mod call_session;
 mod resumed_call;
+mod tool_listing;
 
 use std::sync::Arc;
 
@@ -18,13 +18,14 @@ use gatelodge_policy::AllowTerms;
 use gatelodge_store::{CallOutcome, EnforcementMode};
 use http::{HeaderMap, StatusCode};
 
-use self::authorize::{authorize, early_denial, load_tool_listing};
 use self::call_abort::{AbortRowKind, CallAbort, finish_aborted};
 use self::call_rounds::CallRounds;
 use self::call_session::prepare_session;
 use self::resumed_call::{recheck_suspended, take_suspended};
+use self::tool_listing::load_tool_listing;
 use super::resources_subscribe;
 use crate::body::MessageBody;
+use crate::pipeline::authorize::{authorize, early_denial};
 use crate::pipeline::{CallRecorder, CallReservation, SuspendedCall, reserve, task_ownership, upstream_param_headers};
 use crate::refusal::Refusal;
 use crate::request_context::{RequestContext, RequestSubject};

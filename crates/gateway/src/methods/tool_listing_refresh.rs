@@ -65,13 +65,6 @@ pub(crate) async fn listing_for_tool(
         .unwrap_or(Err(Refusal::Upstream(UpstreamSendError::Timeout)))
 }
 
-/// Returns the current listing if it is fresh and contains the tool.
-pub(super) fn find_fresh_listing(ctx: &RequestContext, name: &str) -> Option<Arc<ToolListing>> {
-    let is_fresh =
-        |listing: &Arc<ToolListing>| listing.listed_at.elapsed() < ctx.upstream.config().pinning.check_definitions;
-    ctx.current_tool_listing().filter(|listing| is_fresh(listing) && listing.find_tool(name).is_some())
-}
-
 /// Returns the current listing if it is fresh enough to decide on a call to the tool, even if it does not contain the
 /// tool.
 fn find_usable_listing(ctx: &RequestContext, name: &str) -> Option<Arc<ToolListing>> {

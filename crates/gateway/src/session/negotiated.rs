@@ -7,9 +7,8 @@ use gatelodge_mcp::translate::ClientInputResponses;
 use gatelodge_mcp::{ClientCapabilities, Revision};
 
 use super::client_handshake_profile::{ClientHandshakeProfile, handshake_capabilities};
-use super::client_info::ClientInfo;
 use super::list_changed::ListChangedSet;
-use super::{lock, protocol_version_header};
+use super::{ClientInfo, lock, protocol_version_header};
 
 /// Result of a handshake.
 #[derive(Debug)]

@@ -60,7 +60,8 @@ mod tests {
     use tokio::sync::Semaphore;
 
     use super::*;
-    use crate::session::{ClientInfo, SessionParams};
+    use crate::session::ClientInfo;
+    use crate::session::SessionParams;
     use crate::upstream::UpstreamSessionLink;
 
     #[test]

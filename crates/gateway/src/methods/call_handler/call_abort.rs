@@ -4,9 +4,10 @@ use gatelodge_mcp::ClientRequest;
 use gatelodge_mutants::mutant;
 use gatelodge_store::CallOutcome;
 
-use super::authorize::{as_unsent_refusal, hidden_reason};
+use super::tool_listing::as_unsent_refusal;
 use crate::methods::resources_subscribe;
 use crate::pipeline::CallRecorder;
+use crate::pipeline::authorize::hidden_reason;
 use crate::refusal::Refusal;
 use crate::reply;
 use crate::request_context::{RequestContext, RequestSubject};

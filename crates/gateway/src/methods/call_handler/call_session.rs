@@ -2,9 +2,9 @@
 
 use gatelodge_mcp::ClientRequest;
 
-use super::authorize::early_denial;
 use super::resumed_call::{find_suspended_context, request_state};
 use crate::methods::missing_upstream_methods;
+use crate::pipeline::authorize::early_denial;
 use crate::pipeline::upstream_session::{handshake, pooled_session};
 use crate::pipeline::{CallRecorder, ForwardContext, abandoned_outcome, wait_or_cancel};
 use crate::refusal::Refusal;

@@ -5,16 +5,13 @@ use std::sync::Arc;
 use gatelodge_policy::{AllowTerms, CallTarget, Decision, DefinitionStatus, Reason, ReasonCode, decide};
 use gatelodge_store::EnforcementMode;
 
-use crate::methods::tool_listing_refresh::{find_fresh_listing, listing_for_tool};
-use crate::pipeline::CallRecorder;
+use super::CallRecorder;
 use crate::refusal::Refusal;
 use crate::request_context::{RequestContext, RequestSubject};
-use crate::responder::Responder;
-use crate::services::GatewayServices;
-use crate::upstream::{ToolListing, UpstreamSendError};
+use crate::upstream::ToolListing;
 
 /// Returns the reason why the policy hides a tool, if that does not depend on the server's listing.
-pub(super) fn hidden_reason(
+pub(crate) fn hidden_reason(
     ctx: &RequestContext,
     subject: &RequestSubject<'_>,
     recorder: &CallRecorder,
@@ -32,7 +29,7 @@ pub(super) fn hidden_reason(
 
 /// Returns the reason for the denial if it is already certain that the policy denies the call. Does not ask the server
 /// and reserves no charges.
-pub(super) fn early_denial(
+pub(crate) fn early_denial(
     ctx: &RequestContext,
     subject: &RequestSubject<'_>,
     recorder: &CallRecorder,
@@ -63,52 +60,8 @@ fn evaluate_as_pinned(ctx: &RequestContext, subject: &RequestSubject<'_>, record
     }
 }
 
-/// Returns the tool listing for a tool call, fetching it if necessary, and records the definition in it. If the policy
-/// hides the tool regardless of the listing, the call is refused without asking the server.
-pub(super) async fn load_tool_listing(
-    gw: &GatewayServices,
-    ctx: &RequestContext,
-    subject: &RequestSubject<'_>,
-    recorder: &mut CallRecorder,
-    responder: &mut Responder,
-) -> Result<Option<Arc<ToolListing>>, Refusal> {
-    let Some(name) = subject.tool() else { return Ok(None) };
-    let listing = match find_fresh_listing(ctx, name) {
-        Some(listing) => listing,
-        None => fetch_tool_listing(gw, ctx, subject, name, (recorder, responder)).await?,
-    };
-    let (fingerprint, category) = subject.definition(Some(&listing));
-    recorder.set_definition(fingerprint, category);
-    Ok(Some(listing))
-}
-
-async fn fetch_tool_listing(
-    gw: &GatewayServices,
-    ctx: &RequestContext,
-    subject: &RequestSubject<'_>,
-    name: &str,
-    (recorder, responder): (&CallRecorder, &mut Responder),
-) -> Result<Arc<ToolListing>, Refusal> {
-    let is_known = ctx.tool_registry().current().is_some_and(|listing| listing.find_tool(name).is_some());
-    if !is_known && let Some(reason) = hidden_reason(ctx, subject, recorder) {
-        return Err(Refusal::Denied(reason));
-    }
-    listing_for_tool(gw, ctx, name, responder).await.map_err(as_unsent_refusal)
-}
-
-/// Classifies an error that occurred before the call was sent.
-pub(super) fn as_unsent_refusal(refusal: Refusal) -> Refusal {
-    match refusal {
-        Refusal::Upstream(fault @ (UpstreamSendError::NotSent(_) | UpstreamSendError::ClientGone)) => {
-            Refusal::Upstream(fault)
-        }
-        Refusal::Upstream(fault) => Refusal::ToolListUnavailable(fault),
-        other => other,
-    }
-}
-
 /// Returns the terms under which the policy allows the call, or the reason for the denial.
-pub(super) fn authorize(
+pub(crate) fn authorize(
     ctx: &RequestContext,
     subject: &RequestSubject<'_>,
     listing: Option<&ToolListing>,
@@ -140,4 +93,11 @@ fn evaluate_policy(
         Some(policy) => decide(&policy.policy, &subject.to_policy_call(ctx, listing), recorder.started_at()),
         None => Decision::Deny(Reason::no_policy()),
     }
+}
+
+/// Returns the current listing if it is fresh and contains the tool.
+pub(crate) fn find_fresh_listing(ctx: &RequestContext, name: &str) -> Option<Arc<ToolListing>> {
+    let is_fresh =
+        |listing: &Arc<ToolListing>| listing.listed_at.elapsed() < ctx.upstream.config().pinning.check_definitions;
+    ctx.current_tool_listing().filter(|listing| is_fresh(listing) && listing.find_tool(name).is_some())
 }
