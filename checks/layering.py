@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Checks the layering of the workspace.
 
-Three tables define it: which of our crates a crate may use, which external crates it must not depend on
-even indirectly, and which calls belong at the edge. Each finding is printed; any finding fails.
+Four tables define it: which of our crates a crate may use, which external crates it must not depend on
+even indirectly, which modules of a crate may use which, and which calls belong at the edge. Each finding is
+printed; any finding fails.
 
-    layering.py               checks this workspace
-    layering.py --self-test   tests that each of several deliberate violations in a small
-                           workspace is found
+    layering.py                 checks this workspace
+    layering.py --graph CRATE   prints which modules of a crate use which
+    layering.py --self-test     tests that each of several deliberate violations in a small
+                                workspace is found
 """
 
 import json
@@ -16,6 +18,8 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+import module_graph
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -68,6 +72,20 @@ ONLY_IN = {dependency: ["store"] for dependency in SQL} | {
     "rmcp": ["gateway"],
 } | {dependency: ["indexer"] for dependency in GRAMMARS}
 
+# The modules of a crate in layers, lowest first. A module may use those of lower layers. Modules in one layer must not
+# use each other, unless a tuple makes them one node. The crate root is above all layers: no module may use what it
+# defines, and a name that it takes from a module counts as that module.
+MODULE_LAYERS: dict[str, list[list[str | tuple[str, ...]]]] = {
+    # A gateway's services hold its suspended calls, which the steps of the pipeline resume and end.
+    "gateway": [
+        ["active_policy", "runtime", "settings"], ["body"], ["telemetry"], ["upstream"], ["config_snapshot"],
+        ["session"], ["refusal"], ["request_context"], ["reply"], ["responder"], [("pipeline", "services")],
+        ["methods"], ["aggregate"], ["client"], ["transport"],
+    ],
+    "store": [["clock", "model"], ["audit_chain", "counters"], ["traits"], ["memory", "sqlite"], ["store"],
+              ["conformance"]],
+}
+
 # Calls that belong at the edge. Grouped imports count: `use std::{env, fmt}` names the environment.
 AT_THE_RIM = {
     "the environment": re.compile(r"\bstd::(env\b|\{[^;]*?\benv\b)"),
@@ -89,6 +107,10 @@ PURE_LIBRARIES = ["indexer"]
 HOMES = {"bench": Path("bench"), "fuzz": Path("fuzz"), "indexer": Path("tools/indexer")}
 # A store on disk manages its own files. The variable that selects a mutant is read in test builds only.
 MAY_SAY = {"store": ["files"], "mutants": ["the environment"]}
+
+
+def source_folder(root: Path, room: str) -> Path:
+    return root / HOMES.get(room, Path("crates") / room)
 
 
 def crate_folder(package: str) -> str:
@@ -183,10 +205,12 @@ def check_lines(root: Path) -> list[str]:
     return findings
 
 
-def check(root: Path) -> list[str]:
+def check(root: Path, module_layers: dict[str, list[list[str | tuple[str, ...]]]]) -> list[str]:
     metadata = cargo(root, "metadata", "--locked", "--no-deps", "--format-version=1")
     packages = json.loads(metadata)["packages"]
     findings = check_manifests(packages, root) + check_lines(root)
+    for room, layers in module_layers.items():
+        findings += module_graph.check_modules(room, source_folder(root, room), layers, root)
     for name in [package["name"] for package in packages]:
         if crate_folder(name) in MUST_NOT_REACH:
             tree = cargo(root, "tree", "--locked", "--package", name, "--edges=normal",
@@ -263,6 +287,7 @@ DELIBERATE = [
     (("crates/json", "gatelodge-json", "", "#[cfg(test)]\nmod tests {\n}\nfn f() { SystemTime::now(); }\n"),
      "lib.rs:4: the clock"),
     (("crates/json", "gatelodge-json", "", "fn f() { Instant::now(); }\n"), "a monotonic clock"),
+    (("crates/policy", "gatelodge-policy", POLICY_ON_JSON, "mod extra {}\n"), "module `extra` is in no layer"),
 ]
 
 
@@ -274,7 +299,7 @@ def self_test() -> None:
             if violation:
                 crate(root / violation[0], *violation[1:])
             cargo(root, "generate-lockfile", "--offline")
-            return check(root)
+            return check(root, {"policy": []})
 
     faults = []
     if clean := findings_of():
@@ -283,15 +308,22 @@ def self_test() -> None:
         findings = findings_of(*violation)
         if len(findings) != 1 or expected not in findings[0]:
             faults.append(f"violation {violation}\n  expected: {expected}\n  found: {findings}")
+    with tempfile.TemporaryDirectory() as folder:
+        planted, module_faults = module_graph.self_test(Path(folder).resolve())
+    faults += module_faults
     if faults:
         sys.exit("\n".join(faults))
-    print(f"layering: {len(DELIBERATE)} deliberate violations found")
+    print(f"layering: {len(DELIBERATE) + planted} deliberate violations found")
 
 
 def main() -> None:
     if sys.argv[1:] == ["--self-test"]:
         self_test()
-    elif findings := check(ROOT):
+    elif sys.argv[1:2] == ["--graph"] and sys.argv[2:] and sys.argv[2] in MAY_USE:
+        print(module_graph.graph_text(source_folder(ROOT, sys.argv[2]), MODULE_LAYERS.get(sys.argv[2], [])))
+    elif sys.argv[1:]:
+        sys.exit(__doc__)
+    elif findings := check(ROOT, MODULE_LAYERS):
         sys.exit("\n".join(findings))
     else:
         print("layering: in order")

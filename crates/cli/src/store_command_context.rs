@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use gatelodge_store::{AdminLogEntry, Clock, OpenStoreError};
+use gatelodge_store::{AdminLogEntry, Clock, OpenStoreError, Store};
 use serde_json::Value;
 
-use crate::app::{self, StoreHandles};
+use crate::app;
 use crate::cli::StoreArgs;
 use crate::config::{self, ConfigFileEntries, GatewayConfig, StoreSection};
 use crate::exit_code::{CommandExitCode, ExitError, UsageError};
@@ -20,7 +20,7 @@ const READY_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The open store, with a clock and the configuration.
 pub struct StoreCommandContext {
-    pub stores: StoreHandles,
+    pub stores: Store,
     pub clock: Arc<dyn Clock>,
     /// Location and settings of the store.
     pub store_config: StoreSection,

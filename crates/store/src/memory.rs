@@ -16,21 +16,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
-use crate::StoreError;
-use crate::admin_log::AdminLogEntry;
+use crate::audit_chain::{ChainHead, ChainedRow, LogPage, RowHash};
 use crate::clock::Clock;
-use crate::grants::Grant;
-use crate::hash_chain::{ChainHead, RowHash};
-use crate::id_digest::IdDigest;
-use crate::log_page::{ChainedRow, LogPage};
-use crate::policies::StoredPolicy;
-use crate::servers::StoredServer;
-use crate::sessions::SessionRow;
-use crate::task_owners::TaskOwner;
-use crate::tool_pins::ServerTools;
-use crate::validated_name::{PolicyName, ServerName};
-
-pub(crate) use tool_pins::{no_override_error, stale_definition_error, tools_unknown_error};
+use crate::model::{
+    AdminLogEntry, Grant, IdDigest, PolicyName, ServerName, ServerTools, SessionRow, StoreError, StoredPolicy,
+    StoredServer, TaskOwner,
+};
 
 /// All parts of a store, kept in memory.
 ///

@@ -18,7 +18,7 @@ use rusqlite::ErrorCode;
 pub use ledger::SqliteLedger;
 pub use state_db::SqliteStateStore;
 
-use crate::StoreError;
+use crate::model::StoreError;
 
 /// Which failures a confirmed reservation survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

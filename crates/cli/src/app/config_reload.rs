@@ -8,15 +8,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gatelodge_gateway::Gateway;
-use gatelodge_store::{ChangeFeed, Clock, StateChangeNumber, StoreError};
+use gatelodge_store::{ChangeFeed, Clock, StateChangeNumber, Store, StoreError};
 use jiff::Timestamp;
 use tokio::signal::unix::Signal;
 use tokio::sync::mpsc;
 use tracing::{error, info, warn};
 
+use super::EffectiveConfig;
 use super::effective_config::{load_stored_config, merge_config};
 use super::gateway_status_file::GatewayStatusFile;
-use super::{EffectiveConfig, StoreHandles};
 use crate::config::{self, ConfigFileEntries, GatewayConfig, GatewaySection, StoreSection};
 use crate::diagnostic_report::count_noun;
 use crate::input_file::FileStamp;
@@ -34,7 +34,7 @@ const STORE_RETRY_DELAY: Duration = Duration::from_secs(1);
 /// Applies configuration changes to a running gateway.
 pub struct ConfigReloader {
     pub gateway: Arc<Gateway>,
-    pub stores: StoreHandles,
+    pub stores: Store,
     /// Clock for the timestamps in the status file.
     pub clock: Arc<dyn Clock>,
     /// The configuration file, if there is one.
@@ -99,7 +99,7 @@ impl ConfigReloader {
     pub async fn run(mut self, mut hangup: Signal, seen: StateChangeNumber) {
         // One slot is enough: a pending notification also covers the changes that follow it.
         let (sender, mut changes) = mpsc::channel(1);
-        let watching_store = forward_store_changes(Arc::clone(&self.stores.changes), seen, sender);
+        let watching_store = forward_store_changes(Arc::clone(&self.stores.change_feed), seen, sender);
         let reloading = async {
             let mut file_poll = tokio::time::interval(FILE_POLL_INTERVAL);
             let mut is_retry_needed = false;

@@ -9,10 +9,9 @@ use gatelodge_gateway::{
     UpstreamTransport,
 };
 use gatelodge_policy::{DocumentFormat, parse};
-use gatelodge_store::{EnforcementMode, Grant, GrantServerAttachment, StoreError, StoredPolicy, StoredServer};
+use gatelodge_store::{EnforcementMode, Grant, GrantServerAttachment, Store, StoreError, StoredPolicy, StoredServer};
 use jiff::Timestamp;
 
-use super::StoreHandles;
 use crate::config::ConfigFileEntries;
 use crate::header_template::{self, EnvironmentLookup};
 use crate::server_url;
@@ -38,7 +37,7 @@ pub struct EffectiveConfig {
 }
 
 /// Reads the configuration entries from the store.
-pub async fn load_stored_config(stores: &StoreHandles) -> Result<StoredConfig, StoreError> {
+pub async fn load_stored_config(stores: &Store) -> Result<StoredConfig, StoreError> {
     let mut policies = Vec::new();
     for summary in stores.policies.list().await? {
         policies.push(stores.policies.get(&summary.name, Some(summary.version)).await?);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use gatelodge_store::{Clock, Ledger, SqliteLedger};
+use gatelodge_store::{Clock, Ledger};
 use tracing::{error, info, warn};
 
 const PRUNE_INTERVAL: Duration = Duration::from_secs(3_600);
@@ -12,7 +12,7 @@ const PRUNE_INTERVAL: Duration = Duration::from_secs(3_600);
 const LEDGER_POLL_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Logs a message when the ledger has lost rows or could not sync. Never returns.
-pub async fn watch_ledger(ledger: Arc<SqliteLedger>) {
+pub async fn watch_ledger(ledger: Arc<dyn Ledger>) {
     let mut interval = tokio::time::interval(LEDGER_POLL_INTERVAL);
     let mut known = 0;
     loop {

@@ -9,14 +9,14 @@ use std::thread::available_parallelism;
 
 use anyhow::{Context, Result};
 use gatelodge_gateway::{Gateway, GatewaySettings, WorkerThreads};
-use gatelodge_store::Clock;
+use gatelodge_store::{Clock, Store};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::info;
 
 use super::config_reload::{ConfigReloader, WatchedConfig};
 use super::gateway_status_file::GatewayStatusFile;
-use super::{StoreHandles, housekeeping, open_file_limit};
+use super::{housekeeping, open_file_limit};
 use crate::config::{ConfigFileEntries, GatewaySection, StoreSection};
 use crate::input_file::FileStamp;
 use crate::{otel_settings, process_environment};
@@ -36,7 +36,7 @@ pub struct GatewayStartup {
 /// Serves until SIGTERM or SIGINT. Calls `ready` with the address once clients can connect.
 pub async fn run_gateway(
     startup: GatewayStartup,
-    stores: StoreHandles,
+    stores: Store,
     clock: Arc<dyn Clock>,
     ready: impl FnOnce(SocketAddr),
 ) -> Result<()> {
@@ -55,7 +55,7 @@ pub async fn run_gateway(
     // Dropped last: that ends the requests that are still in flight.
     let workers = WorkerThreads::start(available_parallelism().map_or(1, NonZero::get))
         .context("cannot start the worker threads")?;
-    let gateway = Gateway::with_workers(workers.round_robin(), stores.gateway_stores(), Arc::clone(&clock), settings);
+    let gateway = Gateway::with_workers(workers.round_robin(), stores.clone(), Arc::clone(&clock), settings);
     let (address, admin_address) = (client_listener.local_addr()?, admin_listener.local_addr()?);
     let status = GatewayStatusFile {
         pid: std::process::id(),
@@ -70,12 +70,12 @@ pub async fn run_gateway(
     };
     let (own_status, data) = (status.clone(), store.data.clone());
     let pruning = housekeeping::prune_periodically(Arc::clone(&stores.ledger), Arc::clone(&clock), store.retention);
-    let watching = housekeeping::watch_ledger(Arc::clone(&stores.sqlite_ledger));
+    let watching = housekeeping::watch_ledger(Arc::clone(&stores.ledger));
     let file = file.map(|(path, files)| WatchedConfig { path, files, restart_only: (listen, store) });
     let mut reloader =
         ConfigReloader { gateway: Arc::clone(&gateway), stores, clock, file, entries, data: data.clone(), status };
     // Read before the entries, so that no change in between is missed.
-    let seen = reloader.stores.changes.version().await.context("cannot read the store")?;
+    let seen = reloader.stores.change_feed.version().await.context("cannot read the store")?;
     reloader.apply().await.context("cannot read the store")?;
     info!(%address, "clients connect to http://{address}/mcp/<server>");
     info!(address = %admin_address, "health, readiness and metrics are at http://{admin_address}");

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use anyhow::Result;
-use gatelodge_gateway::{Gateway, GatewaySettings, GatewayStores, GrantConfig, GrantServerAccess, UpstreamConfig};
-use gatelodge_store::{Clock, GrantId, GrantToken};
+use gatelodge_gateway::{Gateway, GatewaySettings, GrantConfig, GrantServerAccess, UpstreamConfig};
+use gatelodge_store::{Clock, GrantId, GrantToken, Store};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Parameters of a stdio gateway.
 pub struct StdioGateway {
-    pub stores: GatewayStores,
+    pub store: Store,
     pub clock: Arc<dyn Clock>,
     pub server: UpstreamConfig,
     pub server_access: GrantServerAccess,
@@ -34,10 +34,10 @@ pub fn run_stdio_gateway(params: StdioGateway, background: impl Future<Output = 
 }
 
 async fn serve_client(params: StdioGateway) -> Result<()> {
-    let StdioGateway { stores, clock, server, server_access, client_label: label } = params;
+    let StdioGateway { store, clock, server, server_access, client_label: label } = params;
     let settings =
         GatewaySettings { supervisor: crate::process_supervisor::supervisor_command()?, ..GatewaySettings::default() };
-    let gateway = Gateway::new(stores, clock, settings);
+    let gateway = Gateway::new(store, clock, settings);
     // The client never presents this token: it started this process, which is its authorization.
     let token = GrantToken::random()?.hash();
     let name = server.name.clone();

@@ -12,11 +12,10 @@ use std::time::Duration;
 
 use anyhow::Result;
 use gatelodge_gateway::{
-    ActivePolicy, GatewayStores, GrantServerAccess, PinningSettings, UpstreamConfig, UpstreamHttpConfig,
-    UpstreamTransport,
+    ActivePolicy, GrantServerAccess, PinningSettings, UpstreamConfig, UpstreamHttpConfig, UpstreamTransport,
 };
 use gatelodge_policy::{DocumentFormat, parse};
-use gatelodge_store::{EnforcementMode, Ledger, MemoryStore, PolicyVersionNumber};
+use gatelodge_store::{EnforcementMode, PolicyVersionNumber, Store};
 
 use crate::app::{self, StdioGateway};
 use crate::cli::BridgeArgs;
@@ -50,14 +49,10 @@ pub fn run(args: BridgeArgs) -> Result<CommandExitCode> {
     let transport = UpstreamTransport::Http(UpstreamHttpConfig { url, headers: vec![token] });
     let server = UpstreamConfig { name: UPSTREAM_NAME.parse()?, transport, log_arguments: false, pinning };
     let clock = app::system_clock();
-    let ledger = Arc::new(MemoryStore::new(Arc::clone(&clock)));
+    let store = Store::memory(Arc::clone(&clock));
+    let ledger = Arc::clone(&store.ledger);
     let local = StdioGateway {
-        stores: GatewayStores {
-            ledger: ledger.clone(),
-            tool_pins: ledger.clone(),
-            sessions: ledger.clone(),
-            task_owners: ledger.clone(),
-        },
+        store,
         clock: Arc::clone(&clock),
         server,
         server_access: access,

@@ -4,11 +4,8 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 
 use super::{MemoryState, MemoryStore};
-use crate::StoreError;
-use crate::admin_log::AdminLogEntry;
-use crate::grant_token::TokenHash;
-use crate::grants::{Grant, GrantId, GrantServerAttachment, Grants, NewGrant};
-use crate::validated_name::ServerName;
+use crate::model::{AdminLogEntry, Grant, GrantId, GrantServerAttachment, NewGrant, ServerName, StoreError, TokenHash};
+use crate::traits::Grants;
 
 #[async_trait]
 impl Grants for MemoryStore {

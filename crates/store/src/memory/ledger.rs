@@ -7,15 +7,13 @@ use gatelodge_policy::Amount;
 use jiff::Timestamp;
 
 use super::{MemoryLogRow, MemoryStore, append, page_after};
-use crate::StoreError;
-use crate::call_record::{CallRecord, prune_record};
-use crate::chain_verification::ChainVerification;
+use crate::audit_chain::{ChainHead, ChainReport, ChainVerification, ChainedRow, prune_record};
 use crate::clock::to_unix_nanoseconds;
-use crate::counter::CounterCharge;
-use crate::counter_map::CounterMap;
-use crate::hash_chain::ChainHead;
-use crate::ledger::{CallLogFilter, CallLogRow, ChainReport, CounterUsage, Ledger, Reservation, ReserveOutcome};
-use crate::log_page::ChainedRow;
+use crate::counters::CounterMap;
+use crate::model::{
+    CallLogFilter, CallLogRow, CallRecord, CounterCharge, CounterUsage, Reservation, ReserveOutcome, StoreError,
+};
+use crate::traits::Ledger;
 
 /// The ledger's state.
 #[derive(Debug)]
@@ -77,6 +75,10 @@ impl Ledger for MemoryStore {
 
     async fn flush(&self) -> Result<(), StoreError> {
         Ok(())
+    }
+
+    fn error_count(&self) -> u64 {
+        0
     }
 
     async fn rows(&self, filter: CallLogFilter) -> Result<Vec<CallLogRow>, StoreError> {

@@ -3,10 +3,8 @@
 use async_trait::async_trait;
 
 use super::MemoryStore;
-use crate::StoreError;
-use crate::admin_log::AdminLogEntry;
-use crate::policies::{Policies, PolicySummary, PolicyVersionNumber, StoredPolicy};
-use crate::validated_name::PolicyName;
+use crate::model::{AdminLogEntry, PolicyName, PolicySummary, PolicyVersionNumber, StoreError, StoredPolicy};
+use crate::traits::Policies;
 
 #[async_trait]
 impl Policies for MemoryStore {

@@ -3,10 +3,8 @@
 use async_trait::async_trait;
 
 use super::MemoryStore;
-use crate::StoreError;
-use crate::admin_log::AdminLogEntry;
-use crate::servers::{Servers, StoredServer};
-use crate::validated_name::ServerName;
+use crate::model::{AdminLogEntry, ServerName, StoreError, StoredServer};
+use crate::traits::Servers;
 
 #[async_trait]
 impl Servers for MemoryStore {

@@ -3,10 +3,10 @@
 use async_trait::async_trait;
 
 use super::MemoryStore;
-use crate::StoreError;
-use crate::admin_log::AdminLogEntry;
-use crate::tool_pins::{CategoryOverride, PinnedDefinition, ServerTools, ToolDefinition, ToolPins};
-use crate::validated_name::ServerName;
+use crate::model::{
+    AdminLogEntry, CategoryOverride, PinnedDefinition, ServerName, ServerTools, StoreError, ToolDefinition,
+};
+use crate::traits::{ToolPins, no_override_error, stale_definition_error, tools_unknown_error};
 
 #[async_trait]
 impl ToolPins for MemoryStore {
@@ -85,16 +85,4 @@ impl ToolPins for MemoryStore {
             if known.category_overrides.len() == before { Err(no_override_error(server, tool)) } else { Ok(()) }
         })
     }
-}
-
-pub(crate) fn tools_unknown_error(server: &ServerName) -> StoreError {
-    StoreError::NotFound(format!("tool list of `{server}`"))
-}
-
-pub(crate) fn no_override_error(server: &ServerName, tool: &str) -> StoreError {
-    StoreError::NotFound(format!("category override for `{}` of `{server}`", tool.escape_debug()))
-}
-
-pub(crate) fn stale_definition_error(server: &ServerName, tool: &str) -> StoreError {
-    StoreError::Conflict(format!("`{server}` no longer lists this definition of `{}`", tool.escape_debug()))
 }

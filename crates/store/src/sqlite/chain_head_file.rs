@@ -14,8 +14,8 @@ use rusqlite::{Connection, OptionalExtension};
 
 use super::db_file::DbFile;
 use super::{OpenStoreError, log_table_reader};
-use crate::StoreError;
-use crate::hash_chain::ChainHead;
+use crate::audit_chain::ChainHead;
+use crate::model::StoreError;
 
 /// Extension of the head file, used in place of the `db` extension of the database.
 pub(super) const EXTENSION: &str = "head";

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, OpenFlags};
 
 use super::{OpenStoreError, chain_head_file};
-use crate::StoreError;
+use crate::model::StoreError;
 
 /// How long a statement waits for a lock that another process holds. Two such waits together are shorter than a call's
 /// timeout.

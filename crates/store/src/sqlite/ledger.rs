@@ -42,13 +42,12 @@ use self::writer_request::{AppendRequest, EncodedRow, ReserveRequest, SharedWrit
 use super::chain_head_file::{self, LogTable};
 use super::db_file::DbFile;
 use super::{Durability, OpenStoreError, log_table_reader, migrate};
-use crate::StoreError;
-use crate::call_record::CallRecord;
+use crate::audit_chain::{ChainHead, ChainReport, ChainedRow};
 use crate::clock::Clock;
-use crate::counter::CounterCharge;
-use crate::hash_chain::ChainHead;
-use crate::ledger::{CallLogFilter, CallLogRow, ChainReport, CounterUsage, Ledger, Reservation, ReserveOutcome};
-use crate::log_page::ChainedRow;
+use crate::model::{
+    CallLogFilter, CallLogRow, CallRecord, CounterCharge, CounterUsage, Reservation, ReserveOutcome, StoreError,
+};
+use crate::traits::Ledger;
 
 const FILE_NAME: &str = "ledger.db";
 const MIGRATIONS: [&str; 1] = [include_str!("ledger/1.sql")];
@@ -155,12 +154,6 @@ impl SqliteLedger {
             syncer,
             writer_state: shared,
         })
-    }
-
-    /// Returns the number of errors since the start: rows that were lost, and heads or logs that could not be written
-    /// or synced. None of them weakens a limit, but each needs attention.
-    pub fn error_count(&self) -> u64 {
-        self.writer_state.errors()
     }
 
     /// Reads on a blocking thread. The read sees everything that was confirmed before it.
@@ -276,6 +269,10 @@ impl Ledger for SqliteLedger {
 
     async fn flush(&self) -> Result<(), StoreError> {
         self.request(WriterRequest::Flush).await
+    }
+
+    fn error_count(&self) -> u64 {
+        self.writer_state.errors()
     }
 
     async fn rows(&self, filter: CallLogFilter) -> Result<Vec<CallLogRow>, StoreError> {

@@ -3,11 +3,11 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use gatelodge_store::{CallLogFilter, CallLogRow};
+use gatelodge_store::{CallLogFilter, CallLogRow, Store};
 use serde_json::{Map, Value, json};
 
 use super::gateway_target::GatewayTarget;
-use crate::app::{self, StoreHandles};
+use crate::app;
 use crate::cli::ConnectArgs;
 use crate::client_config::ClientProfile;
 use crate::commands::time_text::local_time;
@@ -21,7 +21,7 @@ const LOG_POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Waits for the first request that is logged after [`FirstRequestWatch::start`].
 pub struct FirstRequestWatch {
-    stores: StoreHandles,
+    stores: Store,
     filter: CallLogFilter,
     timeout: Duration,
     json: bool,

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gatelodge_gateway::{UpstreamConfig, UpstreamProcessConfig, UpstreamTransport, fits_tool_name_limit};
-use gatelodge_store::{CallLogFilter, Clock, OpenStoreError};
+use gatelodge_store::{CallLogFilter, Clock, OpenStoreError, Store};
 use jiff::Timestamp;
 
 use super::DoctorCheckResult;
 use crate::app::{
-    self, EffectiveConfig, GatewayStatusFile, StoreHandles, StoredConfig, load_stored_config, merge_config,
-    missing_server_text, open_file_limit,
+    self, EffectiveConfig, GatewayStatusFile, StoredConfig, load_stored_config, merge_config, missing_server_text,
+    open_file_limit,
 };
 use crate::commands::server::test_server_connection::{probe_redacted, redact_text};
 use crate::commands::time_text::time_text;
@@ -73,7 +73,7 @@ pub fn check_databases(
     store: &StoreSection,
     clock: &Arc<dyn Clock>,
     checks: &mut Vec<DoctorCheckResult>,
-) -> Option<StoreHandles> {
+) -> Option<Store> {
     let name = "databases";
     let (check, stores) = match app::open_existing(store, clock) {
         Ok(stores) => (DoctorCheckResult::fine(name, "the schema is that of this build"), Some(stores)),
@@ -100,7 +100,7 @@ pub fn check_databases(
 }
 
 /// Checks that the system clock is plausible, because the time windows of rate limits depend on it.
-pub async fn check_clock(stores: &StoreHandles, clock: &dyn Clock, json: bool) -> DoctorCheckResult {
+pub async fn check_clock(stores: &Store, clock: &dyn Clock, json: bool) -> DoctorCheckResult {
     let name = "clock";
     let time = |at: Timestamp| time_text(at, json);
     let latest = stores.ledger.rows(CallLogFilter { limit: MAX_CLOCK_CHECK_ROWS, ..CallLogFilter::default() }).await;
@@ -132,7 +132,7 @@ pub async fn check_clock(stores: &StoreHandles, clock: &dyn Clock, json: bool) -
 
 /// Checks that the environment variables used in the headers of stored servers are set in the environment of this
 /// command.
-pub async fn check_variables(stores: &StoreHandles) -> Vec<DoctorCheckResult> {
+pub async fn check_variables(stores: &Store) -> Vec<DoctorCheckResult> {
     let name = "environment";
     let Ok(servers) = stores.servers.list().await else { return Vec::new() };
     let mut checks = Vec::new();
@@ -152,7 +152,7 @@ pub async fn check_variables(stores: &StoreHandles) -> Vec<DoctorCheckResult> {
 
 /// Checks that each server responds. Returns the merged configuration from the configuration file and the store.
 pub async fn check_servers(
-    stores: Option<&StoreHandles>,
+    stores: Option<&Store>,
     entries: &ConfigFileEntries,
     status: Option<&GatewayStatusFile>,
     checks: &mut Vec<DoctorCheckResult>,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::ErrorCode;
 
-use crate::StoreError;
+use crate::model::StoreError;
 use crate::sqlite::OpenStoreError;
 use crate::sqlite::chain_head_file::ChainHeadFileError;
 

@@ -3,12 +3,9 @@
 use gatelodge_policy::Amount;
 use rusqlite::{Connection, params};
 
-use crate::StoreError;
-use crate::call_record::CallRecord;
-use crate::chain_verification::ChainVerification;
-use crate::counter::{CounterKey, CounterState};
-use crate::hash_chain::ChainHead;
-use crate::ledger::{CallLogFilter, CallLogRow, ChainReport, CounterUsage};
+use crate::audit_chain::{ChainHead, ChainReport, ChainVerification};
+use crate::counters::CounterState;
+use crate::model::{CallLogFilter, CallLogRow, CallRecord, CounterKey, CounterUsage, StoreError};
 use crate::sqlite::db_file::DbFile;
 use crate::sqlite::{chain_head_file, log_table_reader};
 

@@ -20,8 +20,8 @@ use super::writer_queue::{CallerThreadId, WriterQueue};
 use super::writer_request::{
     GrantedReservation, ReplySender, ReserveReply, ReserveRequest, SharedWriterState, WriterRequest,
 };
-use crate::StoreError;
 use crate::clock::Clock;
+use crate::model::StoreError;
 use crate::sqlite::Durability;
 use crate::sqlite::db_file::DbFile;
 

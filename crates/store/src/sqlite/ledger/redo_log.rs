@@ -13,8 +13,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::writer_request::EncodedRow;
-use crate::counter::CounterState;
-use crate::hash_chain::{ChainHead, RowHash};
+use crate::audit_chain::{ChainHead, RowHash};
+use crate::counters::CounterState;
 use crate::sqlite::chain_head_file;
 use crate::sqlite::db_file::DbFile;
 

@@ -10,9 +10,8 @@ use std::task::{Context, Waker};
 use gatelodge_policy::{Amount, LimitWindow, WindowAlignment};
 
 use super::*;
-use crate::call_record::{CallId, RecordKind};
 use crate::clock::ManualClock;
-use crate::counter::CounterKey;
+use crate::model::{CallId, CounterKey, RecordKind};
 
 fn record(number: u8) -> CallRecord {
     let at: Timestamp = "2026-11-15T12:00:00Z".parse().expect("a time");

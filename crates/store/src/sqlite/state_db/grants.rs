@@ -5,12 +5,11 @@ use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{SqliteStateStore, from_json, parse_name, to_json};
-use crate::StoreError;
-use crate::admin_log::AdminLogEntry;
 use crate::clock::{from_unix_nanoseconds, to_unix_nanoseconds};
-use crate::grant_token::TokenHash;
-use crate::grants::{EnforcementMode, Grant, GrantId, GrantServerAttachment, Grants, NewGrant};
-use crate::validated_name::ServerName;
+use crate::model::{
+    AdminLogEntry, EnforcementMode, Grant, GrantId, GrantServerAttachment, NewGrant, ServerName, StoreError, TokenHash,
+};
+use crate::traits::Grants;
 
 const COLUMNS: &str = "id, label, labels, token, created_at, expires_at, minimum_revision, revoked_at";
 

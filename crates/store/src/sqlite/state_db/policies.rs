@@ -4,11 +4,9 @@ use async_trait::async_trait;
 use rusqlite::{OptionalExtension, Row, params};
 
 use super::{SqliteStateStore, parse_name};
-use crate::StoreError;
-use crate::admin_log::AdminLogEntry;
 use crate::clock::{from_unix_nanoseconds, to_unix_nanoseconds};
-use crate::policies::{Policies, PolicySummary, PolicyVersionNumber, StoredPolicy};
-use crate::validated_name::PolicyName;
+use crate::model::{AdminLogEntry, PolicyName, PolicySummary, PolicyVersionNumber, StoreError, StoredPolicy};
+use crate::traits::Policies;
 
 const COLUMNS: &str = "name, version, text, is_yaml, restores, created_at, created_by";
 

@@ -4,11 +4,9 @@ use async_trait::async_trait;
 use rusqlite::{Row, params};
 
 use super::{SqliteStateStore, from_json, parse_name, to_json};
-use crate::StoreError;
-use crate::admin_log::AdminLogEntry;
 use crate::clock::{from_unix_nanoseconds, to_unix_nanoseconds};
-use crate::servers::{Servers, StoredServer};
-use crate::validated_name::ServerName;
+use crate::model::{AdminLogEntry, ServerName, StoreError, StoredServer};
+use crate::traits::Servers;
 
 #[async_trait]
 impl Servers for SqliteStateStore {

@@ -8,7 +8,7 @@ use std::time::Instant;
 use tokio::runtime::{Builder, Runtime};
 
 use super::*;
-use crate::call_record::CallOutcome;
+use crate::model::CallOutcome;
 
 const CALLS: u8 = 5;
 const ROUNDS: u64 = 6;

@@ -1,0 +1,23 @@
+//! The parts of a store, one trait each, with what an implementation owes.
+
+mod admin_log;
+mod change_feed;
+mod grants;
+mod ledger;
+mod policies;
+mod servers;
+mod sessions;
+mod task_owners;
+mod tool_pins;
+
+pub use admin_log::AdminLog;
+pub use change_feed::ChangeFeed;
+pub use grants::Grants;
+pub use ledger::Ledger;
+pub use policies::Policies;
+pub use servers::Servers;
+pub use sessions::Sessions;
+pub use task_owners::TaskOwners;
+pub(crate) use task_owners::other_owner_error;
+pub use tool_pins::ToolPins;
+pub(crate) use tool_pins::{no_override_error, stale_definition_error, tools_unknown_error};

@@ -1,0 +1,21 @@
+//! Policies, stored as numbered versions. A version is never changed or removed.
+
+use async_trait::async_trait;
+
+use crate::model::{AdminLogEntry, PolicyName, PolicySummary, PolicyVersionNumber, StoreError, StoredPolicy};
+
+/// Stores policies. The caller must check that the document is a valid policy.
+///
+/// Each version is written together with its admin log entry in one atomic step.
+#[async_trait]
+pub trait Policies: Send + Sync {
+    /// Adds a version with the next number and returns that number; `policy.version` is ignored. The store adds the
+    /// number to the entry's details as `version`.
+    async fn put(&self, policy: StoredPolicy, entry: AdminLogEntry) -> Result<PolicyVersionNumber, StoreError>;
+    /// Returns the active version of each policy, ordered by name.
+    async fn list(&self) -> Result<Vec<PolicySummary>, StoreError>;
+    /// Returns the given version, or the active one if `version` is `None`. Returns `NotFound` if it does not exist.
+    async fn get(&self, name: &PolicyName, version: Option<PolicyVersionNumber>) -> Result<StoredPolicy, StoreError>;
+    /// Returns all versions of a policy, newest first. Returns `NotFound` if there are none.
+    async fn versions(&self, name: &PolicyName) -> Result<Vec<StoredPolicy>, StoreError>;
+}
