@@ -28,7 +28,7 @@ pub use clock::{Clock, ManualClock};
 pub use memory::MemoryStore;
 pub use model::{
     AdminLogEntry, CallId, CallLogFilter, CallLogRow, CallOutcome, CallRecord, CallTimings, CategoryOverride,
-    CounterCharge, CounterKey, CounterOwner, CounterUsage, EnforcementMode, ExhaustedCounter, Grant, GrantId,
+    CounterCharge, CounterKey, CounterOwner, CounterUsageRow, EnforcementMode, ExhaustedCounter, Grant, GrantId,
     GrantServerAttachment, GrantToken, GrantTokenError, IdDigest, MAX_TASKS_PER_GRANT, NewGrant, ParseNameError,
     PinnedDefinition, PolicyName, PolicySummary, PolicyVersionNumber, RecordKind, Reservation, ReserveOutcome,
     ServerName, ServerTools, SessionRow, StateChangeNumber, StoreError, StoredPolicy, StoredServer, TaskOwner,
@@ -36,4 +36,6 @@ pub use model::{
 };
 pub use sqlite::{Durability, OpenStoreError, SqliteLedger, SqliteStateStore};
 pub use store::Store;
-pub use traits::{AdminLog, ChangeFeed, Grants, Ledger, Policies, Servers, Sessions, TaskOwners, ToolPins};
+pub use traits::{
+    AdminLog, CallLog, ChangeFeed, CounterUsage, Grants, Ledger, Policies, Servers, Sessions, TaskOwners, ToolPins,
+};

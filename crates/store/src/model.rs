@@ -24,7 +24,7 @@ pub use call_log_row::{CallLogFilter, CallLogRow};
 pub(crate) use call_record::not_sent_record;
 pub use call_record::{CallOutcome, CallRecord, CallTimings, RecordKind};
 pub(crate) use counter_charge::{AppliedCharge, PeriodIndex};
-pub use counter_charge::{CounterCharge, CounterKey, CounterOwner, CounterUsage};
+pub use counter_charge::{CounterCharge, CounterKey, CounterOwner, CounterUsageRow};
 pub use grant::{EnforcementMode, Grant, GrantId, GrantServerAttachment, NewGrant};
 pub use grant_token::{GrantToken, GrantTokenError, TokenHash, TokenHashPair};
 pub use id_digest::IdDigest;

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use crate::clock::Clock;
 use crate::memory::MemoryStore;
 use crate::sqlite::{Durability, OpenStoreError, SqliteLedger, SqliteStateStore};
-use crate::traits::{AdminLog, ChangeFeed, Grants, Ledger, Policies, Servers, Sessions, TaskOwners, ToolPins};
+use crate::traits::{
+    AdminLog, CallLog, ChangeFeed, CounterUsage, Grants, Ledger, Policies, Servers, Sessions, TaskOwners, ToolPins,
+};
 
 /// The parts of a store, one for each trait. Clones share the parts.
 ///
@@ -40,8 +42,12 @@ pub struct Store {
     pub sessions: Arc<dyn Sessions>,
     /// The grant that owns each task.
     pub task_owners: Arc<dyn TaskOwners>,
-    /// Counters and the call log.
+    /// Charges counters and writes the call log.
     pub ledger: Arc<dyn Ledger>,
+    /// Reads and prunes the call log.
+    pub call_log: Arc<dyn CallLog>,
+    /// Reads the counters.
+    pub counter_usage: Arc<dyn CounterUsage>,
 }
 
 impl Store {
@@ -49,7 +55,7 @@ impl Store {
     pub fn new<S, L>(state: Arc<S>, ledger: Arc<L>) -> Self
     where
         S: Servers + Grants + Policies + ToolPins + AdminLog + ChangeFeed + Sessions + TaskOwners + 'static,
-        L: Ledger + 'static,
+        L: Ledger + CallLog + CounterUsage + 'static,
     {
         Self {
             servers: state.clone(),
@@ -60,7 +66,9 @@ impl Store {
             change_feed: state.clone(),
             sessions: state.clone(),
             task_owners: state,
-            ledger,
+            ledger: ledger.clone(),
+            call_log: ledger.clone(),
+            counter_usage: ledger,
         }
     }
 

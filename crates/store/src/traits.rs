@@ -1,7 +1,9 @@
 //! The parts of a store, one trait each, with what an implementation owes.
 
 mod admin_log;
+mod call_log;
 mod change_feed;
+mod counter_usage;
 mod grants;
 mod ledger;
 mod policies;
@@ -11,7 +13,9 @@ mod task_owners;
 mod tool_pins;
 
 pub use admin_log::AdminLog;
+pub use call_log::CallLog;
 pub use change_feed::ChangeFeed;
+pub use counter_usage::CounterUsage;
 pub use grants::Grants;
 pub use ledger::Ledger;
 pub use policies::Policies;

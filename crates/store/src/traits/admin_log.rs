@@ -14,7 +14,7 @@ pub trait AdminLog: Send + Sync {
     /// Returns the newest entries, newest first.
     async fn recent(&self, limit: usize) -> Result<Vec<AdminLogEntry>, StoreError>;
     /// Returns the next page of stored entries after a sequence number, oldest first; like
-    /// [`Ledger::page_after`](crate::Ledger::page_after).
+    /// [`CallLog::page_after`](crate::CallLog::page_after).
     async fn page_after(&self, after: u64) -> Result<Vec<ChainedRow>, StoreError>;
     /// Returns the head of the chain.
     async fn head(&self) -> Result<ChainHead, StoreError>;
