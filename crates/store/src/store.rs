@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use crate::clock::Clock;
 use crate::memory::MemoryStore;
-use crate::sqlite::{Durability, OpenStoreError, SqliteLedger, SqliteStateStore};
+use crate::model::{Durability, OpenStoreError};
+use crate::sqlite::{SqliteLedger, SqliteStateStore};
 use crate::traits::{
     AdminLog, CallLog, ChangeFeed, CounterUsage, Grants, Ledger, Policies, Servers, Sessions, TaskOwners, ToolPins,
 };
@@ -88,8 +89,8 @@ impl Store {
         Ok(Self::new(Arc::new(state), Arc::new(ledger)))
     }
 
-    /// Opens the existing SQLite databases in a directory without creating files or changing a schema, for use next to a
-    /// running gateway.
+    /// Opens the existing SQLite databases in a directory without creating files or changing a schema, for use next to
+    /// a running gateway.
     ///
     /// # Errors
     /// See [`OpenStoreError`].

@@ -42,9 +42,9 @@ use self::writer_queue::{CallerThreadId, EnqueueError, WriterQueue};
 use self::writer_request::{AppendRequest, EncodedRow, ReserveRequest, SharedWriterState, WriterRequest};
 use super::chain_head_file::{self, LogTable};
 use super::db_file::DbFile;
-use super::{Durability, OpenStoreError, migrate};
+use super::{migrate, to_open_error};
 use crate::clock::Clock;
-use crate::model::{CallRecord, CounterCharge, Reservation, ReserveOutcome, StoreError};
+use crate::model::{CallRecord, CounterCharge, Durability, OpenStoreError, Reservation, ReserveOutcome, StoreError};
 use crate::traits::Ledger;
 
 const FILE_NAME: &str = "ledger.db";
@@ -97,7 +97,7 @@ impl SqliteLedger {
     /// See [`OpenStoreError`].
     pub fn open(dir: &Path, durability: Durability, clock: Arc<dyn Clock>) -> Result<Self, OpenStoreError> {
         let file = DbFile::create(dir, FILE_NAME)?;
-        let failed = |source| OpenStoreError::Open { path: file.path().into(), source };
+        let failed = |source| to_open_error(file.path(), source);
         let mut connection = file.connect().map_err(failed)?;
         // Has no effect on an existing database.
         connection.pragma_update(None, "page_size", DB_PAGE_BYTES).map_err(failed)?;
@@ -116,7 +116,7 @@ impl SqliteLedger {
     }
 
     fn start(file: DbFile, durability: Durability, clock: Arc<dyn Clock>) -> Result<Self, OpenStoreError> {
-        let failed = |source| OpenStoreError::Open { path: file.path().into(), source };
+        let failed = |source| to_open_error(file.path(), source);
         let connection = file.connect().map_err(failed)?;
         migrate::check_version(&connection, file.path(), &MIGRATIONS)?;
         chain_head_file::reconcile(&connection, &file, CALL_LOG_TABLE)?;
