@@ -1,4 +1,13 @@
 //! The parts of a store, one trait each, with what an implementation owes.
+//!
+//! Any method may return [`StoreError::Unavailable`](crate::StoreError::Unavailable) if the store cannot be reached or
+//! written, and [`StoreError::Corrupt`](crate::StoreError::Corrupt) if stored data cannot be read. The comment of a
+//! method names its other errors: after `NotFound` or `Conflict` nothing has changed, and no entry was written to the
+//! admin log.
+//!
+//! Each change of servers, grants, policies and pinned definitions is durable when the method returns, and changes the
+//! version of the [`ChangeFeed`], unless its comment says otherwise. A row may name a server or policy that does not
+//! exist.
 
 mod admin_log;
 mod call_log;

@@ -8,8 +8,8 @@ use crate::model::{CallLogFilter, CallLogRow, StoreError};
 
 /// Reads, verifies and prunes the rows that the [`Ledger`](super::Ledger) writes.
 ///
-/// A method sees every row that was confirmed before its call. It may take time in proportion to the number of rows, but
-/// no call waits for it. Pruned rows are not returned.
+/// A method sees every row that was confirmed before its call. It may take time in proportion to the number of rows,
+/// but no call waits for it. Pruned rows are not returned.
 #[async_trait]
 pub trait CallLog: Send + Sync {
     /// Returns the newest matching rows, oldest first.
@@ -28,6 +28,6 @@ pub trait CallLog: Send + Sync {
 
     /// Removes the rows that precede the first one that is not older than `before`, keeps the hash of the last removed
     /// row as the anchor, and writes a row that records the pruning. Returns the number of removed rows; if it is 0,
-    /// nothing was written.
+    /// nothing was written. After an error the rows may be removed nevertheless; the chain verifies in either case.
     async fn prune(&self, before: Timestamp) -> Result<u64, StoreError>;
 }
