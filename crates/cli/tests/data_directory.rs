@@ -9,7 +9,7 @@ mod support;
 
 use std::path::{Path, PathBuf};
 
-use gatelodge_store::{Durability, Ledger, ManualClock, SqliteLedger};
+use gatelodge_store::{CounterUsage, Durability, ManualClock, SqliteLedger};
 use support::TestDir;
 
 const FILES: [&str; 8] = [

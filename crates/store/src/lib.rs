@@ -28,12 +28,14 @@ pub use clock::{Clock, ManualClock};
 pub use memory::MemoryStore;
 pub use model::{
     AdminLogEntry, CallId, CallLogFilter, CallLogRow, CallOutcome, CallRecord, CallTimings, CategoryOverride,
-    CounterCharge, CounterKey, CounterOwner, CounterUsage, EnforcementMode, ExhaustedCounter, Grant, GrantId,
-    GrantServerAttachment, GrantToken, GrantTokenError, IdDigest, MAX_TASKS_PER_GRANT, NewGrant, ParseNameError,
-    PinnedDefinition, PolicyName, PolicySummary, PolicyVersionNumber, RecordKind, Reservation, ReserveOutcome,
-    ServerName, ServerTools, SessionRow, StateChangeNumber, StoreError, StoredPolicy, StoredServer, TaskOwner,
-    TokenHash, TokenHashPair, ToolDefinition,
+    CounterCharge, CounterKey, CounterOwner, CounterUsageRow, Durability, EnforcementMode, ExhaustedCounter, Grant,
+    GrantId, GrantServerAttachment, GrantToken, GrantTokenError, IdDigest, MAX_TASKS_PER_GRANT, NewGrant,
+    OpenStoreError, ParseNameError, PinnedDefinition, PolicyName, PolicySummary, PolicyVersionNumber, RecordKind,
+    Reservation, ReserveOutcome, ServerName, ServerTools, SessionRow, StateChangeNumber, StoreError, StoredPolicy,
+    StoredServer, TaskOwner, TokenHash, TokenHashPair, ToolDefinition,
 };
-pub use sqlite::{Durability, OpenStoreError, SqliteLedger, SqliteStateStore};
+pub use sqlite::{SqliteLedger, SqliteStateStore};
 pub use store::Store;
-pub use traits::{AdminLog, ChangeFeed, Grants, Ledger, Policies, Servers, Sessions, TaskOwners, ToolPins};
+pub use traits::{
+    AdminLog, CallLog, ChangeFeed, CounterUsage, Grants, Ledger, Policies, Servers, Sessions, TaskOwners, ToolPins,
+};

@@ -2,7 +2,9 @@
 //! process.
 
 mod admin_log;
+mod call_log;
 mod change_feed;
+mod counter_usage;
 mod grants;
 mod ledger;
 mod policies;
@@ -28,7 +30,7 @@ use crate::model::{
 /// ```
 /// use std::sync::Arc;
 ///
-/// use gatelodge_store::{CallId, CallRecord, Ledger, ManualClock, MemoryStore, RecordKind, ReserveOutcome};
+/// use gatelodge_store::{CallId, CallLog, CallRecord, Ledger, ManualClock, MemoryStore, RecordKind, ReserveOutcome};
 ///
 /// # tokio::runtime::Builder::new_current_thread().build().expect("a runtime").block_on(async {
 /// let now = "2026-11-15T12:00:00Z".parse().expect("a time");
@@ -36,7 +38,7 @@ use crate::model::{
 /// let intent = CallRecord::new(RecordKind::Intent, CallId::new(now, [7; 10]), now);
 /// let outcome = store.reserve(Vec::new(), &intent).await?;
 /// assert!(matches!(outcome, ReserveOutcome::Taken(_)));
-/// assert_eq!(Ledger::head(&store).await?.seq, 1);
+/// assert_eq!(CallLog::head(&store).await?.seq, 1);
 /// # Ok::<(), gatelodge_store::StoreError>(())
 /// # }).expect("reserved");
 /// ```

@@ -6,8 +6,11 @@ use std::sync::Arc;
 
 use crate::clock::Clock;
 use crate::memory::MemoryStore;
-use crate::sqlite::{Durability, OpenStoreError, SqliteLedger, SqliteStateStore};
-use crate::traits::{AdminLog, ChangeFeed, Grants, Ledger, Policies, Servers, Sessions, TaskOwners, ToolPins};
+use crate::model::{Durability, OpenStoreError};
+use crate::sqlite::{SqliteLedger, SqliteStateStore};
+use crate::traits::{
+    AdminLog, CallLog, ChangeFeed, CounterUsage, Grants, Ledger, Policies, Servers, Sessions, TaskOwners, ToolPins,
+};
 
 /// The parts of a store, one for each trait. Clones share the parts.
 ///
@@ -40,8 +43,12 @@ pub struct Store {
     pub sessions: Arc<dyn Sessions>,
     /// The grant that owns each task.
     pub task_owners: Arc<dyn TaskOwners>,
-    /// Counters and the call log.
+    /// Charges counters and writes the call log.
     pub ledger: Arc<dyn Ledger>,
+    /// Reads and prunes the call log.
+    pub call_log: Arc<dyn CallLog>,
+    /// Reads the counters.
+    pub counter_usage: Arc<dyn CounterUsage>,
 }
 
 impl Store {
@@ -49,7 +56,7 @@ impl Store {
     pub fn new<S, L>(state: Arc<S>, ledger: Arc<L>) -> Self
     where
         S: Servers + Grants + Policies + ToolPins + AdminLog + ChangeFeed + Sessions + TaskOwners + 'static,
-        L: Ledger + 'static,
+        L: Ledger + CallLog + CounterUsage + 'static,
     {
         Self {
             servers: state.clone(),
@@ -60,7 +67,9 @@ impl Store {
             change_feed: state.clone(),
             sessions: state.clone(),
             task_owners: state,
-            ledger,
+            ledger: ledger.clone(),
+            call_log: ledger.clone(),
+            counter_usage: ledger,
         }
     }
 
@@ -68,6 +77,11 @@ impl Store {
     pub fn memory(clock: Arc<dyn Clock>) -> Self {
         let store = Arc::new(MemoryStore::new(clock));
         Self::new(Arc::clone(&store), store)
+    }
+
+    /// Returns whether there is a SQLite database in a directory.
+    pub fn sqlite_exists(dir: &Path) -> bool {
+        SqliteStateStore::exists(dir)
     }
 
     /// Opens the SQLite databases in a directory. Creates missing files and upgrades an older schema.
@@ -80,8 +94,8 @@ impl Store {
         Ok(Self::new(Arc::new(state), Arc::new(ledger)))
     }
 
-    /// Opens the existing SQLite databases in a directory without creating files or changing a schema, for use next to a
-    /// running gateway.
+    /// Opens the existing SQLite databases in a directory without creating files or changing a schema, for use next to
+    /// a running gateway.
     ///
     /// # Errors
     /// See [`OpenStoreError`].

@@ -466,6 +466,6 @@ impl TestGateway {
     /// Returns all call log rows.
     pub async fn rows(&self) -> Vec<CallLogRow> {
         self.store.ledger.flush().await.expect("a store");
-        self.store.ledger.rows(CallLogFilter { limit: usize::MAX, ..CallLogFilter::default() }).await.expect("rows")
+        self.store.call_log.rows(CallLogFilter { limit: usize::MAX, ..CallLogFilter::default() }).await.expect("rows")
     }
 }

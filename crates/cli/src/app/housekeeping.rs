@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use gatelodge_store::{Clock, Ledger};
+use gatelodge_store::{CallLog, Clock, Ledger};
 use tracing::{error, info, warn};
 
 const PRUNE_INTERVAL: Duration = Duration::from_secs(3_600);
@@ -27,13 +27,13 @@ pub async fn watch_ledger(ledger: Arc<dyn Ledger>) {
 }
 
 /// Removes old call log rows at startup and then once per hour. Never returns.
-pub async fn prune_periodically(ledger: Arc<dyn Ledger>, clock: Arc<dyn Clock>, retention: Option<Duration>) {
+pub async fn prune_periodically(call_log: Arc<dyn CallLog>, clock: Arc<dyn Clock>, retention: Option<Duration>) {
     let Some(retention) = retention else { return std::future::pending().await };
     let mut interval = tokio::time::interval(PRUNE_INTERVAL);
     loop {
         interval.tick().await;
         let Ok(before) = clock.now().checked_sub(retention) else { continue };
-        match ledger.prune(before).await {
+        match call_log.prune(before).await {
             Ok(0) => {}
             Ok(rows) => info!(rows, "removed {rows} rows of the call log from before {before}"),
             Err(error) => warn!(error = %error, "cannot remove old rows of the call log: {error}"),

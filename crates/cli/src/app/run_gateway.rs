@@ -69,7 +69,7 @@ pub async fn run_gateway(
         config_errors: Vec::new(),
     };
     let (own_status, data) = (status.clone(), store.data.clone());
-    let pruning = housekeeping::prune_periodically(Arc::clone(&stores.ledger), Arc::clone(&clock), store.retention);
+    let pruning = housekeeping::prune_periodically(Arc::clone(&stores.call_log), Arc::clone(&clock), store.retention);
     let watching = housekeeping::watch_ledger(Arc::clone(&stores.ledger));
     let file = file.map(|(path, files)| WatchedConfig { path, files, restart_only: (listen, store) });
     let mut reloader =

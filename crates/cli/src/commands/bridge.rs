@@ -50,7 +50,7 @@ pub fn run(args: BridgeArgs) -> Result<CommandExitCode> {
     let server = UpstreamConfig { name: UPSTREAM_NAME.parse()?, transport, log_arguments: false, pinning };
     let clock = app::system_clock();
     let store = Store::memory(Arc::clone(&clock));
-    let ledger = Arc::clone(&store.ledger);
+    let call_log = Arc::clone(&store.call_log);
     let local = StdioGateway {
         store,
         clock: Arc::clone(&clock),
@@ -62,7 +62,7 @@ pub fn run(args: BridgeArgs) -> Result<CommandExitCode> {
         loop {
             tokio::time::sleep(RECORD_RETENTION).await;
             if let Ok(before) = clock.now().checked_sub(RECORD_RETENTION) {
-                let _ = ledger.prune(before).await;
+                let _ = call_log.prune(before).await;
             }
         }
     })?;

@@ -141,7 +141,7 @@ async fn load_status(ctx: &StoreCommandContext) -> Result<StatusReport> {
         servers,
         observing: observing_attachments(&grants),
         warnings,
-        head: ctx.stores.ledger.head().await?,
+        head: ctx.stores.call_log.head().await?,
         admin_head: ctx.stores.admin_log.head().await?,
     })
 }

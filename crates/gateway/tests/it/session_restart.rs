@@ -190,7 +190,7 @@ async fn a_call_on_a_session_that_cannot_be_reopened_is_not_sent_or_charged() {
         let reply = gw.call("pay", json!({})).await;
         assert!(reply.text().contains("was not sent"), "{}", reply.body);
     }
-    let used = gw.store.ledger.usage().await.expect("counters").pop().expect("a counter").used;
+    let used = gw.store.counter_usage.usage().await.expect("counters").pop().expect("a counter").used;
     assert_eq!(used.billionths(), 1_000_000_000, "only the call before the restart is charged");
 }
 

@@ -66,7 +66,7 @@ impl StoreFaultTest {
             assert!(started.elapsed() < Duration::from_secs(5), "{fault}: calls are still refused 5 s after it ended");
         }
         self.gw.store.ledger.flush().await.expect("a store");
-        let verified = self.gw.store.ledger.verify(vec![]).await.expect("a store");
+        let verified = self.gw.store.call_log.verify(vec![]).await.expect("a store");
         assert_eq!(verified.chain_break, None, "{fault}");
     }
 }

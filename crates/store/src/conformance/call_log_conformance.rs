@@ -42,7 +42,7 @@ pub async fn the_newest_rows_are_returned_oldest_first(backend: &ConformanceBack
 
 async fn matching_seqs(backend: &ConformanceBackend, filter: CallLogFilter) -> Vec<u64> {
     backend.flush().await;
-    backend.store.ledger.rows(filter).await.expect("rows").iter().map(|row| row.seq).collect()
+    backend.store.call_log.rows(filter).await.expect("rows").iter().map(|row| row.seq).collect()
 }
 
 pub async fn each_filter_returns_only_matching_rows(backend: &ConformanceBackend) {
@@ -138,7 +138,7 @@ pub async fn raw_rows_come_in_pages_with_verifiable_hashes(backend: &Conformance
     backend.flush().await;
     let (mut end, mut pages) = ((0, RowHash::ZERO), 0);
     loop {
-        let page = backend.store.ledger.page_after(end.0).await.expect("rows");
+        let page = backend.store.call_log.page_after(end.0).await.expect("rows");
         let bytes: usize = page.iter().map(|row| row.body.len()).sum();
         assert!(page.len() <= 1_000 && bytes < 2_500_000, "{} rows, {bytes} bytes", page.len());
         if page.is_empty() {
@@ -147,12 +147,12 @@ pub async fn raw_rows_come_in_pages_with_verifiable_hashes(backend: &Conformance
         end = assert_chained(&page, end);
         pages += 1;
     }
-    let head = backend.store.ledger.head().await.expect("a head");
+    let head = backend.store.call_log.head().await.expect("a head");
     assert_eq!((end, 2_500), ((head.seq, head.hash), head.seq));
     assert!(pages > 2, "{pages}");
-    let later = backend.store.ledger.page_after(2_498).await.expect("rows");
+    let later = backend.store.call_log.page_after(2_498).await.expect("rows");
     assert_eq!(later.iter().map(|row| row.seq).collect::<Vec<_>>(), [2_499, 2_500]);
-    assert_eq!(backend.store.ledger.page_after(u64::MAX).await.expect("rows"), []);
+    assert_eq!(backend.store.call_log.page_after(u64::MAX).await.expect("rows"), []);
     assert_eq!(later[0].parse_call_row().expect("a row").record.kind, RecordKind::PolicyExempt);
 }
 
@@ -160,14 +160,14 @@ pub async fn raw_rows_begin_after_the_pruned_ones(backend: &ConformanceBackend) 
     backend.write(record(RecordKind::PolicyExempt)).await;
     backend.write(record(RecordKind::PolicyExempt)).await;
     backend.flush().await;
-    let removed = backend.store.ledger.head().await.expect("a head");
+    let removed = backend.store.call_log.head().await.expect("a head");
     backend.write(CallRecord { at: timestamp("2026-11-16T12:00:00Z"), ..record(RecordKind::PolicyExempt) }).await;
     backend.flush().await;
     assert_eq!(
-        backend.store.ledger.prune(timestamp(START_TIME) + std::time::Duration::from_secs(1)).await.expect("removed"),
+        backend.store.call_log.prune(timestamp(START_TIME) + std::time::Duration::from_secs(1)).await.expect("removed"),
         2
     );
-    let rows = backend.store.ledger.page_after(0).await.expect("rows");
+    let rows = backend.store.call_log.page_after(0).await.expect("rows");
     assert_eq!((rows[0].seq, rows[0].previous), (3, removed.hash));
     assert_chained(&rows, (removed.seq, removed.hash));
 }

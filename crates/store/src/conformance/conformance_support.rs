@@ -92,7 +92,7 @@ impl ConformanceBackend {
     /// Returns how much of a counter is used, in billionths of a unit.
     pub async fn used_billionths(&self, counter: &str) -> i128 {
         self.flush().await;
-        let usage = self.store.ledger.usage().await.expect("counters");
+        let usage = self.store.counter_usage.usage().await.expect("counters");
         usage.iter().find(|usage| usage.key.as_str() == counter).map_or(0, |usage| usage.used.billionths())
     }
 
@@ -106,12 +106,12 @@ impl ConformanceBackend {
 
     pub async fn rows(&self) -> Vec<CallLogRow> {
         self.flush().await;
-        self.store.ledger.rows(CallLogFilter { limit: usize::MAX, ..CallLogFilter::default() }).await.expect("rows")
+        self.store.call_log.rows(CallLogFilter { limit: usize::MAX, ..CallLogFilter::default() }).await.expect("rows")
     }
 
     /// Checks that the chain verifies.
     pub async fn assert_chain_valid(&self) {
-        let verified = self.store.ledger.verify(vec![]).await.expect("a walk");
+        let verified = self.store.call_log.verify(vec![]).await.expect("a walk");
         assert_eq!(verified.chain_break, None);
     }
 }

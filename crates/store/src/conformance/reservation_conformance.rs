@@ -13,7 +13,8 @@ pub async fn a_reservation_charges_and_writes_the_intent(backend: &ConformanceBa
     let outcome = backend.store.ledger.reserve(vec![daily_charge("calls", 2)], &intent).await.expect("an answer");
     assert!(matches!(outcome, ReserveOutcome::Taken(_)));
     // Without a flush: the row is readable as soon as the reservation is confirmed.
-    let rows = backend.store.ledger.rows(crate::CallLogFilter { limit: 10, ..Default::default() }).await.expect("rows");
+    let rows =
+        backend.store.call_log.rows(crate::CallLogFilter { limit: 10, ..Default::default() }).await.expect("rows");
     assert_eq!(rows.len(), 1);
     assert_eq!((rows[0].seq, &rows[0].record), (1, &intent));
     assert_eq!(backend.used_billionths("calls").await, BILLION);
@@ -51,16 +52,16 @@ pub async fn the_first_exhausted_charge_is_named(backend: &ConformanceBackend) {
 
 pub async fn an_exhausted_counter_writes_nothing(backend: &ConformanceBackend) {
     let _spent = backend.reserve_ok(vec![daily_charge("calls", 1)]).await;
-    let head = backend.store.ledger.head().await.expect("a head");
+    let head = backend.store.call_log.head().await.expect("a head");
     let _ = backend.reserve_exhausted(vec![daily_charge("calls", 1)]).await;
-    assert_eq!(backend.store.ledger.head().await.expect("a head"), head);
+    assert_eq!(backend.store.call_log.head().await.expect("a head"), head);
     assert_eq!(backend.rows().await.len(), 1);
 }
 
 pub async fn a_call_without_charges_only_writes_its_intent(backend: &ConformanceBackend) {
     let _spent = backend.reserve_ok(vec![]).await;
     assert_eq!(backend.rows().await.len(), 1);
-    assert_eq!(backend.store.ledger.usage().await.expect("counters"), []);
+    assert_eq!(backend.store.counter_usage.usage().await.expect("counters"), []);
 }
 
 pub async fn decimal_amounts_are_exact(backend: &ConformanceBackend) {
@@ -112,7 +113,7 @@ pub async fn counters_are_listed_by_key(backend: &ConformanceBackend) {
     for key in ["b", "a", "c", "b"] {
         let _spent = backend.reserve_ok(vec![daily_charge(key, 2)]).await;
     }
-    let usage = backend.store.ledger.usage().await.expect("counters");
+    let usage = backend.store.counter_usage.usage().await.expect("counters");
     let listed: Vec<_> = usage.iter().map(|usage| (usage.key.as_str(), usage.used)).collect();
     assert_eq!(listed, [("a", Amount::ONE), ("b", calls(2)), ("c", Amount::ONE)]);
 }

@@ -92,7 +92,7 @@ pub async fn an_unread_reply_is_refunded(backend: &ConformanceBackend) {
     let first = reserve.as_mut().poll(&mut Context::from_waker(Waker::noop()));
     let is_spent = matches!(first, Poll::Ready(_));
     // The intent is written, so the reply has been or is about to be sent.
-    while backend.store.ledger.head().await.expect("a head").seq == 0 {}
+    while backend.store.call_log.head().await.expect("a head").seq == 0 {}
     tokio::time::sleep(Duration::from_millis(20)).await;
     drop(reserve);
     backend.flush().await;

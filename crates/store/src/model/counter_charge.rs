@@ -129,7 +129,7 @@ pub(crate) type PeriodIndex = i64;
 
 /// How much of a counter is used.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CounterUsage {
+pub struct CounterUsageRow {
     /// The counter.
     pub key: CounterKey,
     /// Amount used as of the last charge. The window may have ended since then.

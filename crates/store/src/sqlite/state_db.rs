@@ -17,9 +17,9 @@ use tokio::sync::Notify;
 
 use super::chain_head_file::{self, ChainHeadFile, LogTable};
 use super::db_file::DbFile;
-use super::{OpenStoreError, migrate};
+use super::{migrate, to_open_error};
 use crate::audit_chain::ChainHead;
-use crate::model::{AdminLogEntry, ParseNameError, StoreError};
+use crate::model::{AdminLogEntry, OpenStoreError, ParseNameError, StoreError};
 
 const FILE_NAME: &str = "state.db";
 const MIGRATIONS: [&str; 8] = [
@@ -83,11 +83,16 @@ impl SqliteStateStore {
         })
     }
 
+    /// Returns whether there is a state database in a directory.
+    pub fn exists(dir: &Path) -> bool {
+        dir.join(FILE_NAME).exists()
+    }
+
     fn start(
         file: DbFile,
         prepare: impl FnOnce(&mut Connection, &Path) -> Result<(), OpenStoreError>,
     ) -> Result<Self, OpenStoreError> {
-        let failed = |source| OpenStoreError::Open { path: file.path().into(), source };
+        let failed = |source| to_open_error(file.path(), source);
         let mut connection = file.connect().map_err(failed)?;
         connection.pragma_update(None, "synchronous", "full").map_err(failed)?;
         prepare(&mut connection, file.path())?;

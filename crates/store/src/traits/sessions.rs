@@ -1,4 +1,5 @@
-//! Client sessions, stored so that they survive a restart. They grant no access, and only hashes of their ids are stored.
+//! Client sessions, stored so that they survive a restart. They grant no access, and only hashes of their ids are
+//! stored.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -6,6 +7,8 @@ use jiff::Timestamp;
 use crate::model::{IdDigest, SessionRow, StoreError};
 
 /// Stores sessions. Rows survive a killed process, but a power failure may lose the latest ones.
+///
+/// A change writes no admin log entry and does not change the version of the change feed.
 #[async_trait]
 pub trait Sessions: Send + Sync {
     /// Adds or replaces a session.

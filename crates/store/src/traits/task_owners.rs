@@ -6,9 +6,13 @@ use jiff::Timestamp;
 use crate::model::{GrantId, IdDigest, ServerName, StoreError, TaskOwner};
 
 /// Stores task ownership. Rows survive a killed process, but a power failure may lose the latest ones.
+///
+/// A change writes no admin log entry and does not change the version of the change feed.
 #[async_trait]
 pub trait TaskOwners: Send + Sync {
-    /// Adds a task. Returns `Conflict` if another grant owns a task with this id that has not expired by `now`.
+    /// Adds or replaces a task. Beyond [`MAX_TASKS_PER_GRANT`](crate::MAX_TASKS_PER_GRANT) tasks of its grant, removes
+    /// those that expire first. Returns `Conflict` if another grant owns a task with this id that has not expired by
+    /// `now`.
     async fn put(&self, task: TaskOwner, now: Timestamp) -> Result<(), StoreError>;
     /// Finds a task by the hash of its id, regardless of which grant owns it and whether it has expired.
     async fn find(&self, id: IdDigest) -> Result<Option<TaskOwner>, StoreError>;

@@ -11,7 +11,8 @@ pub trait ToolPins: Send + Sync {
     async fn server_tools(&self, server: &ServerName) -> Result<Option<ServerTools>, StoreError>;
     /// Stores the definitions that a server currently lists, replacing the previous ones. If this is the server's first
     /// listing, the definitions named in `first` are pinned and the admin log entry is written in the same step. If
-    /// several calls run concurrently, exactly one of them is treated as the first.
+    /// several calls run concurrently, exactly one of them is treated as the first. A later listing writes no entry. No
+    /// listing changes the version of the change feed.
     async fn record_offered(
         &self,
         server: &ServerName,
@@ -19,8 +20,8 @@ pub trait ToolPins: Send + Sync {
         first: Vec<String>,
         entry: AdminLogEntry,
     ) -> Result<(), StoreError>;
-    /// Pins the listed definitions with these names and fingerprints, and writes the admin log entry in the same step.
-    /// Returns `Conflict` if one of them is not currently listed; nothing is pinned in that case.
+    /// Pins the listed definitions with these names and fingerprints, replacing earlier pins of the same names. Returns
+    /// `Conflict` if one of them is not currently listed; nothing is pinned in that case.
     async fn accept(
         &self,
         server: &ServerName,
@@ -35,7 +36,7 @@ pub trait ToolPins: Send + Sync {
         category_override: CategoryOverride,
         entry: AdminLogEntry,
     ) -> Result<(), StoreError>;
-    /// Removes a tool's category override. Returns `NotFound` if it does not exist.
+    /// Removes a tool's category override. Returns `NotFound` if the tool has none.
     async fn clear_category(&self, server: &ServerName, tool: &str, entry: AdminLogEntry) -> Result<(), StoreError>;
 }
 

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use gatelodge_store::conformance::conformance_support::{START_TIME, admin_entry, daily_charge, record, timestamp};
 use gatelodge_store::{
-    AdminLog, CallLogFilter, ChangeFeed, Durability, Ledger, OpenStoreError, RecordKind, ReserveOutcome, Servers,
-    SqliteLedger, SqliteStateStore, StoreError,
+    AdminLog, CallLog, CallLogFilter, ChangeFeed, CounterUsage, Durability, Ledger, OpenStoreError, RecordKind,
+    ReserveOutcome, Servers, SqliteLedger, SqliteStateStore, StoreError,
 };
 use rusqlite::Connection;
 

@@ -42,8 +42,9 @@ impl FirstRequestWatch {
             )
         };
         let stores = app::open_existing(&store, &app::system_clock()).map_err(|_| UsageError(missing()))?;
-        let head =
-            store_command_context::block_on(async { stores.ledger.head().await.context("cannot read the call log") })?;
+        let head = store_command_context::block_on(async {
+            stores.call_log.head().await.context("cannot read the call log")
+        })?;
         let filter = CallLogFilter {
             after: Some(head.seq),
             grant: args.grant.clone(),
@@ -87,7 +88,7 @@ impl FirstRequestWatch {
                     return Ok(None);
                 }
             }
-            let rows = self.stores.ledger.rows(self.filter.clone()).await.context("cannot read the call log")?;
+            let rows = self.stores.call_log.rows(self.filter.clone()).await.context("cannot read the call log")?;
             // A row without a grant is a request without a valid token.
             if let Some(row) = rows.into_iter().find(|row| row.record.grant.is_some()) {
                 return Ok(Some(row));

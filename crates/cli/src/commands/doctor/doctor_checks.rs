@@ -103,7 +103,7 @@ pub fn check_databases(
 pub async fn check_clock(stores: &Store, clock: &dyn Clock, json: bool) -> DoctorCheckResult {
     let name = "clock";
     let time = |at: Timestamp| time_text(at, json);
-    let latest = stores.ledger.rows(CallLogFilter { limit: MAX_CLOCK_CHECK_ROWS, ..CallLogFilter::default() }).await;
+    let latest = stores.call_log.rows(CallLogFilter { limit: MAX_CLOCK_CHECK_ROWS, ..CallLogFilter::default() }).await;
     let latest = latest.ok().and_then(|rows| rows.iter().map(|row| row.record.at).max());
     // Read after the rows, because a running gateway may add some.
     let now = clock.now();

@@ -20,7 +20,7 @@ pub fn run(args: DraftPolicyArgs) -> Result<CommandExitCode> {
     store_command_context::with_store(&args.store, StoreCreationMode::Existing, async |ctx| {
         let since = args.since.as_deref().map(|text| parse_since(text, ctx.clock.now())).transpose()?;
         let query = CallHistoryQuery { grant: &args.grant, server: args.server.as_deref(), since };
-        let usage = grant_call_history::collect_usage(ctx.stores.ledger.as_ref(), &query).await?;
+        let usage = grant_call_history::collect_usage(ctx.stores.call_log.as_ref(), &query).await?;
         if !usage.has_rows {
             refuse_unknown_grant(&ctx, &args.grant).await?;
         }

@@ -18,7 +18,7 @@ use super::writer_request::WriterRequest;
 use super::{CALL_LOG_TABLE, LedgerError, MIGRATIONS};
 use crate::audit_chain::ChainHead;
 use crate::clock::Clock;
-use crate::sqlite::Durability;
+use crate::model::Durability;
 use crate::sqlite::chain_head_file::{self, ChainHeadFile};
 use crate::sqlite::db_file::DbFile;
 

@@ -21,8 +21,7 @@ use super::writer_request::{
     GrantedReservation, ReplySender, ReserveReply, ReserveRequest, SharedWriterState, WriterRequest,
 };
 use crate::clock::Clock;
-use crate::model::StoreError;
-use crate::sqlite::Durability;
+use crate::model::{Durability, StoreError};
 use crate::sqlite::db_file::DbFile;
 
 /// Maximum number of requests per batch. It limits how long the first request waits for the last.

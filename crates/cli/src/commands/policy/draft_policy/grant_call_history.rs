@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use anyhow::Result;
 use gatelodge_json::{JsonLimits, read};
 use gatelodge_policy::{CallLogDraftBuilder, ClientRequestKind, ObservedCall, is_policy_exempt};
-use gatelodge_store::{CallId, CallLogFilter, CallLogRow, CallOutcome, CallRecord, Ledger, RecordKind};
+use gatelodge_store::{CallId, CallLog, CallLogFilter, CallLogRow, CallOutcome, CallRecord, RecordKind};
 use jiff::Timestamp;
 
 /// Number of log rows to read at a time.
@@ -54,12 +54,12 @@ pub struct ServerCallHistory {
 
 /// Collects the calls that match the query. The log is read backwards, so that when the row of a call is reached, it is
 /// already known from its outcome row whether the call was sent.
-pub async fn collect_usage(ledger: &dyn Ledger, query: &CallHistoryQuery<'_>) -> Result<GrantCallHistory> {
+pub async fn collect_usage(call_log: &dyn CallLog, query: &CallHistoryQuery<'_>) -> Result<GrantCallHistory> {
     let mut usage = GrantCallHistory::default();
     let mut not_sent: HashSet<CallId> = HashSet::new();
-    let mut before = Some(ledger.head().await?.seq.saturating_add(1));
+    let mut before = Some(call_log.head().await?.seq.saturating_add(1));
     loop {
-        let page = ledger.rows(CallLogFilter { before, limit: PAGE_ROWS, ..CallLogFilter::default() }).await?;
+        let page = call_log.rows(CallLogFilter { before, limit: PAGE_ROWS, ..CallLogFilter::default() }).await?;
         let Some(first) = page.first() else { return Ok(usage) };
         before = Some(first.seq);
         for row in page.iter().rev() {
