@@ -6,7 +6,7 @@ use gatelodge_json::JsonValue;
 use gatelodge_mutants::mutant;
 
 use crate::input_schema::InputSchema;
-use crate::limit::string_enum;
+use crate::string_enum::string_enum;
 
 /// One client request, with all facts that a policy can refer to.
 #[derive(Debug, Clone, Copy)]

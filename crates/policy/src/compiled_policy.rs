@@ -10,7 +10,8 @@ use jiff::tz::TimeZone;
 use crate::call::{CalledTool, Category};
 use crate::condition::{Condition, ConditionResult, EvaluationTime, Quantifier};
 use crate::glob::Glob;
-use crate::limit::{Limit, string_enum};
+use crate::limit::Limit;
+use crate::string_enum::string_enum;
 
 /// A compiled policy.
 #[derive(Debug)]

@@ -13,9 +13,9 @@ use regex::Regex;
 use crate::call::{Call, CallTarget};
 use crate::call_path::{CallPath, CallPathRoot, CallPathSegment};
 use crate::host_in::{HostPattern, host_in};
-use crate::limit::string_enum;
 use crate::path_within::DirectoryPath;
 use crate::scalar::{CallValue, DecimalText, ScalarSet};
+use crate::string_enum::string_enum;
 
 /// One condition, written as `{"path": …, "op": …, "value": …}`.
 #[derive(Debug)]

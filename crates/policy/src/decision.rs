@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::limit::{Charge, string_enum};
+use crate::limit::Charge;
+use crate::string_enum::string_enum;
 
 /// A policy's decision on one call.
 #[derive(Debug, Clone)]

@@ -17,9 +17,9 @@ use crate::compiled_policy::{ClientRequestKind, Policy};
 use crate::decide::decide;
 use crate::decision::Decision;
 use crate::diagnostic::Diagnostic;
-use crate::limit::string_enum;
 use crate::method_rules::{TASK_METHOD_PREFIX, is_policy_exempt};
 use crate::policy_parser::parse;
+use crate::string_enum::string_enum;
 use crate::syntax_tree::DocumentFormat;
 use draft_usage_tally::DraftUsageTally;
 

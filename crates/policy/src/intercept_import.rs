@@ -19,8 +19,8 @@ use gatelodge_json::quote_into;
 use crate::compiled_policy::DefaultAction;
 use crate::diagnostic::{Diagnostic, DiagnosticCode, push_bounded, sorted_for_display};
 use crate::format::{comments_of_yaml, format};
-use crate::limit::string_enum;
 use crate::policy_parser::parse;
+use crate::string_enum::string_enum;
 use crate::syntax_tree::{self, DocumentFormat, SyntaxMapEntry, SyntaxNode};
 use rule_block_json_builder::RuleBlockJsonBuilder;
 

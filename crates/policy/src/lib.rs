@@ -30,6 +30,7 @@ mod path_within;
 mod policy_json_schema;
 mod policy_parser;
 mod scalar;
+mod string_enum;
 mod syntax_tree;
 mod visibility;
 

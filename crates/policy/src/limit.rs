@@ -7,6 +7,7 @@ use std::sync::Arc;
 use gatelodge_json::Decimal;
 
 use crate::call_path::CallPath;
+use crate::string_enum::string_enum;
 
 /// Billionths in one unit: amounts have nine decimal places.
 const BILLIONTHS_PER_UNIT: i128 = 1_000_000_000;
@@ -130,37 +131,6 @@ impl fmt::Display for LimitWindow {
         }
     }
 }
-
-/// Defines an enum whose variants have fixed names in documents and output.
-macro_rules! string_enum {
-    ($(#[$doc:meta])+ $name:ident { $($(#[$variant_doc:meta])+ $variant:ident = $word:literal,)+ }) => {
-        $(#[$doc])+
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum $name { $($(#[$variant_doc])+ $variant,)+ }
-
-        impl $name {
-            /// The names of all variants, in the order in which the documentation lists them.
-            pub const WORDS: &'static [&'static str] = &[$($word,)+];
-
-            /// Returns the name of the variant.
-            pub fn as_str(self) -> &'static str {
-                match self { $(Self::$variant => $word,)+ }
-            }
-
-            /// Returns the variant with this name.
-            pub fn from_word(word: &str) -> Option<Self> {
-                match word { $($word => Some(Self::$variant),)+ _ => None }
-            }
-        }
-
-        impl std::fmt::Display for $name {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str(self.as_str())
-            }
-        }
-    };
-}
-pub(crate) use string_enum;
 
 string_enum! {
     /// Which calls share a counter.

@@ -8,7 +8,7 @@ use super::rule_block_json_builder::{RuleBlockJsonBuilder, RuleJsonFragment};
 use super::{ImportNoteKind, InterceptImporter, quoted};
 use crate::compiled_policy::BlockAction;
 use crate::diagnostic::{Diagnostic, DiagnosticCode};
-use crate::limit::string_enum;
+use crate::string_enum::string_enum;
 use crate::syntax_tree::{SyntaxNode, SyntaxNodeValue};
 
 const RULE_FIELDS: [&str; 7] = ["name", "action", "conditions", "on_deny", "rate_limit", "state", "approval_timeout"];
