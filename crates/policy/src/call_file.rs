@@ -95,6 +95,17 @@ impl<'a> CallFile<'a> {
     }
 }
 
+impl Diagnostic {
+    /// Converts an error from parsing a call that is written as JSON.
+    pub fn from_call_error(diagnostic: &gatelodge_json::JsonError) -> Self {
+        let diagnostic = Self::from_json_error(diagnostic);
+        match diagnostic.code {
+            DiagnosticCode::Syntax if diagnostic.help.is_none() => diagnostic.with_help(CALL_FILE_HELP),
+            _ => diagnostic.with_default_help(),
+        }
+    }
+}
+
 struct CallFileReader {
     diagnostics: Vec<Diagnostic>,
 }

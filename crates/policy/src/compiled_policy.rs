@@ -8,7 +8,7 @@ use gatelodge_mutants::mutant;
 use jiff::tz::TimeZone;
 
 use crate::call::{CalledTool, Category};
-use crate::condition::{Condition, ConditionResult, EvaluationTime, Quantifier};
+use crate::condition::Condition;
 use crate::glob::Glob;
 use crate::limit::Limit;
 use crate::string_enum::string_enum;
@@ -105,18 +105,6 @@ pub(crate) struct Predicate {
     pub span: Range<usize>,
     pub conditions: Vec<Condition>,
     pub on_deny: Option<Arc<str>>,
-}
-
-impl Predicate {
-    pub fn evaluate(
-        &self,
-        call: &crate::Call<'_>,
-        moment: EvaluationTime<'_>,
-        quantifier: Quantifier,
-    ) -> ConditionResult {
-        let answers = self.conditions.iter().map(|condition| condition.evaluate(call, moment, quantifier));
-        answers.fold(ConditionResult::True, ConditionResult::and)
-    }
 }
 
 /// The rule for one category.

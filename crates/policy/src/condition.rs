@@ -1,17 +1,13 @@
 //! Conditions: an operator applied to the value at a path. The result is true, false, absent or mismatch.
 
-use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
-use gatelodge_json::{Decimal, JsonKind, JsonValue};
-use gatelodge_mutants::mutant;
-use jiff::Timestamp;
-use jiff::tz::TimeZone;
+use gatelodge_json::JsonValue;
 use regex::Regex;
 
-use crate::call::{Call, CallTarget};
-use crate::call_path::{CallPath, CallPathRoot, CallPathSegment};
+use crate::call_path::CallPath;
+use crate::condition_result::ConditionResult;
 use crate::host_in::{HostPattern, host_in};
 use crate::path_within::DirectoryPath;
 use crate::scalar::{CallValue, DecimalText, ScalarSet};
@@ -93,216 +89,13 @@ pub(crate) enum CompiledOperator {
     HostIn(Vec<HostPattern>),
 }
 
-string_enum! {
-    /// Result of a condition or a predicate.
-    ConditionResult {
-        /// The condition or predicate holds.
-        True = "true",
-        /// The condition or predicate does not hold.
-        False = "false",
-        /// The value at the path is missing or null.
-        Absent = "absent",
-        /// The value has a type that the operator cannot compare.
-        Mismatch = "mismatch",
-    }
-}
-
-/// Whether a condition on a path with `[*]` must hold for all elements or for at least one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Quantifier {
-    /// The condition must hold for all elements; used for `require`.
-    All,
-    /// The condition must hold for at least one element; used for `deny_if` and `approve_if`.
-    Any,
-}
-
-impl ConditionResult {
-    fn of(holds: bool) -> Self {
-        if holds { Self::True } else { Self::False }
-    }
-
-    /// Combines two results that must both be true. If they differ, the one that comes first in this order is returned:
-    /// false, mismatch, absent, true.
-    pub(crate) fn and(self, other: Self) -> Self {
-        let rank = |result| match result {
-            Self::Mismatch if mutant!("mismatch-wins-over-false") => -1,
-            Self::False => 0,
-            Self::Mismatch => 1,
-            Self::Absent => 2,
-            Self::True => 3,
-        };
-        if rank(other) < rank(self) { other } else { self }
-    }
-
-    /// Combines two results, at least one of which must be true. If they differ, the one that comes first in this order
-    /// is returned: mismatch, true, absent, false.
-    fn or(self, other: Self) -> Self {
-        let rank = |result| match result {
-            Self::True if mutant!("true-wins-over-mismatch") => -1,
-            Self::Mismatch => 0,
-            Self::True => 1,
-            Self::Absent => 2,
-            Self::False => 3,
-        };
-        if rank(other) < rank(self) { other } else { self }
-    }
-}
-
-/// Time of the evaluation, and the time zone for `time` facts.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct EvaluationTime<'a> {
-    pub at: Timestamp,
-    pub time_zone: &'a TimeZone,
-}
-
 /// Maximum number of list elements that one condition examines; longer lists give a mismatch. This bounds the cost: a
 /// call can contain two million elements, and a block can have hundreds of conditions on them.
-const MAX_ELEMENTS: usize = 50_000;
-
-impl Condition {
-    pub fn evaluate(&self, call: &Call<'_>, time: EvaluationTime<'_>, quantifier: Quantifier) -> ConditionResult {
-        if self.path.root != CallPathRoot::Args {
-            let found = call_fact(&self.path.root, call, time);
-            return self.compiled.evaluate(found.as_ref());
-        }
-        let segments = self.path.segments.as_slice();
-        match (call.target, call.arguments) {
-            (CallTarget::Resource { uri }, _) => self.evaluate_resource(uri, segments),
-            (_, Some(arguments)) => {
-                let mut examined = 0;
-                let result = self.evaluate_at(arguments, segments, quantifier, &mut examined);
-                if examined > MAX_ELEMENTS { ConditionResult::Mismatch } else { result }
-            }
-            (_, None) => self.evaluate_missing(segments),
-        }
-    }
-
-    /// Follows the path from `value` and applies the operator to the value that it leads to. Null counts as absent, and
-    /// so does any value whose path leads through null.
-    fn evaluate_at(
-        &self,
-        value: JsonValue<'_>,
-        segments: &[CallPathSegment],
-        quantifier: Quantifier,
-        examined: &mut usize,
-    ) -> ConditionResult {
-        let is_kept_null = mutant!("null-treated-as-value") && segments.is_empty();
-        if value.kind() == JsonKind::Null && !is_kept_null {
-            return self.compiled.evaluate(None);
-        }
-        let Some((segment, rest)) = segments.split_first() else {
-            return self.compiled.evaluate(Some(&CallValue::of(value)));
-        };
-        let next = match (segment, value.kind()) {
-            (CallPathSegment::Name(name), JsonKind::Object) if mutant!("dotted-key-read-as-path") => {
-                name.split('.').try_fold(value, |value, part| value.get(part))
-            }
-            (CallPathSegment::Name(name), JsonKind::Object) => value.get(name),
-            (CallPathSegment::Index(index), JsonKind::Array) => value.elements().nth(*index),
-            (CallPathSegment::Wildcard, JsonKind::Array) => {
-                return self.evaluate_elements(value, rest, quantifier, examined);
-            }
-            _ => return ConditionResult::Mismatch,
-        };
-        match next {
-            Some(next) => self.evaluate_at(next, rest, quantifier, examined),
-            None => self.compiled.evaluate(None),
-        }
-    }
-
-    /// Evaluates the condition for every element of a list. The result for an empty list is false. Stops once more than
-    /// [`MAX_ELEMENTS`] have been examined; the caller then discards the result.
-    fn evaluate_elements(
-        &self,
-        list: JsonValue<'_>,
-        rest: &[CallPathSegment],
-        quantifier: Quantifier,
-        examined: &mut usize,
-    ) -> ConditionResult {
-        let mut all: Option<ConditionResult> = None;
-        for element in list.elements() {
-            *examined += 1;
-            if *examined > MAX_ELEMENTS {
-                break;
-            }
-            let result = self.evaluate_at(element, rest, quantifier, examined);
-            all = Some(match (all, quantifier) {
-                (None, _) => result,
-                (Some(others), Quantifier::All) => others.and(result),
-                (Some(others), Quantifier::Any) => others.or(result),
-            });
-        }
-        all.unwrap_or(if mutant!("empty-list-matches") { ConditionResult::True } else { ConditionResult::False })
-    }
-
-    /// Evaluates the condition for a resource, whose arguments are `{"uri": …}`.
-    fn evaluate_resource(&self, uri: &str, segments: &[CallPathSegment]) -> ConditionResult {
-        match segments {
-            [CallPathSegment::Name(name)] if **name == *"uri" => {
-                self.compiled.evaluate(Some(&CallValue::Text(uri.into())))
-            }
-            [CallPathSegment::Name(name), ..] if **name == *"uri" => ConditionResult::Mismatch,
-            other => self.evaluate_missing(other),
-        }
-    }
-
-    /// Evaluates the condition for a call without arguments, as if the arguments were an empty object.
-    fn evaluate_missing(&self, segments: &[CallPathSegment]) -> ConditionResult {
-        match segments.first() {
-            None => self.compiled.evaluate(Some(&CallValue::Other)),
-            Some(CallPathSegment::Name(_)) => self.compiled.evaluate(None),
-            Some(CallPathSegment::Index(_) | CallPathSegment::Wildcard) => ConditionResult::Mismatch,
-        }
-    }
-}
-
-pub(crate) const HOUR_TEXTS: [&str; 24] = [
-    "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15", "16", "17", "18", "19", "20",
-    "21", "22", "23",
-];
-
-/// Looks up a fact about the call other than an argument. `None` if the fact is unknown.
-pub(crate) fn call_fact<'a>(root: &CallPathRoot, call: &Call<'a>, time: EvaluationTime<'_>) -> Option<CallValue<'a>> {
-    let text = |text: &'a str| CallValue::Text(Cow::Borrowed(text));
-    let zoned = || time.at.to_zoned(time.time_zone.clone());
-    match (root, call.target) {
-        (CallPathRoot::Args, _) => None,
-        (CallPathRoot::ToolName, CallTarget::Tool(tool)) => Some(text(tool.name)),
-        (CallPathRoot::ToolCategory, CallTarget::Tool(tool)) => Some(text(tool.effective_category().as_str())),
-        (CallPathRoot::ToolLevel, CallTarget::Tool(tool)) => Some(text(tool.effective_category().level())),
-        (CallPathRoot::ToolName | CallPathRoot::ToolCategory | CallPathRoot::ToolLevel, _) => None,
-        (CallPathRoot::ServerName, _) => call.server.map(text),
-        (CallPathRoot::GrantLabel, _) => call.client.grant_label.map(text),
-        (CallPathRoot::GrantLabels(key), _) => {
-            call.client.grant_labels.and_then(|labels| labels.get(&**key)).map(|label| text(label))
-        }
-        (CallPathRoot::ClientName, _) => call.client.client_name.map(text),
-        (CallPathRoot::ClientVersion, _) => call.client.client_version.map(text),
-        (CallPathRoot::TimeHour, _) => {
-            let hour = HOUR_TEXTS.get(usize::try_from(zoned().hour()).unwrap_or_default())?;
-            Decimal::new(hour).map(CallValue::Number)
-        }
-        (CallPathRoot::TimeWeekday, _) => Some(text(weekday_name(zoned().weekday()))),
-        (CallPathRoot::TimeDate, _) => Some(CallValue::Text(zoned().date().to_string().into())),
-    }
-}
-
-pub(crate) fn weekday_name(day: jiff::civil::Weekday) -> &'static str {
-    use jiff::civil::Weekday;
-    match day {
-        Weekday::Monday => "mon",
-        Weekday::Tuesday => "tue",
-        Weekday::Wednesday => "wed",
-        Weekday::Thursday => "thu",
-        Weekday::Friday => "fri",
-        Weekday::Saturday => "sat",
-        Weekday::Sunday => "sun",
-    }
-}
+pub(crate) const MAX_ELEMENTS: usize = 50_000;
 
 impl CompiledOperator {
     /// Applies the operator to the value at the path. `None` means that there is no value.
-    fn evaluate(&self, found: Option<&CallValue<'_>>) -> ConditionResult {
+    pub(crate) fn evaluate(&self, found: Option<&CallValue<'_>>) -> ConditionResult {
         if let Self::Exists(expected) = self {
             return ConditionResult::of(found.is_some() == *expected);
         }

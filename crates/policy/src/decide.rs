@@ -10,11 +10,13 @@ use jiff::Timestamp;
 
 use crate::ambiguous_uri;
 use crate::call::{Call, CallTarget, CalledTool, CompletionReference, DefinitionStatus};
+use crate::call_fact::EvaluationTime;
 use crate::charges;
 use crate::compiled_policy::{
     BlockAction, DefaultAction, Policy, Predicate, RuleBlock, RuleBlockTable, ToolVisibility,
 };
-use crate::condition::{ConditionResult, EvaluationTime, Quantifier};
+use crate::condition_evaluation::Quantifier;
+use crate::condition_result::ConditionResult;
 use crate::decision::{AllowTerms, ApprovalRequirement, Decision, Reason, ReasonCode};
 use crate::method_rules;
 

@@ -68,17 +68,6 @@ impl Diagnostic {
         crate::syntax_tree::diagnostic_from_json(diagnostic)
     }
 
-    /// Converts an error from parsing a call that is written as JSON.
-    pub fn from_call_error(diagnostic: &gatelodge_json::JsonError) -> Self {
-        let diagnostic = Self::from_json_error(diagnostic);
-        match diagnostic.code {
-            DiagnosticCode::Syntax if diagnostic.help.is_none() => {
-                diagnostic.with_help(crate::call_file::CALL_FILE_HELP)
-            }
-            _ => diagnostic.with_default_help(),
-        }
-    }
-
     pub(crate) fn error(code: DiagnosticCode, span: Range<usize>, message: impl Into<String>) -> Self {
         Self { code, severity: Severity::Error, span, message: message.into(), help: None, related: None }
     }

@@ -17,7 +17,7 @@ use crate::compiled_policy::{ClientRequestKind, Policy};
 use crate::decide::decide;
 use crate::decision::Decision;
 use crate::diagnostic::Diagnostic;
-use crate::method_rules::{TASK_METHOD_PREFIX, is_policy_exempt};
+use crate::method_names::{TASK_METHOD_PREFIX, is_policy_exempt};
 use crate::policy_parser::parse;
 use crate::string_enum::string_enum;
 use crate::syntax_tree::DocumentFormat;
@@ -192,7 +192,7 @@ fn describe_call(method: &str, target: Option<&str>) -> String {
 /// Returns why a policy cannot have a block for exactly this name, or `None` if it can.
 fn uncoverable_reason(section: DraftSection, name: &str) -> Option<&'static str> {
     match section {
-        DraftSection::Methods if name.is_empty() || crate::method_rules::METHODS_DECIDED_BY_TARGET.contains(&name) => {
+        DraftSection::Methods if name.is_empty() || crate::method_names::METHODS_DECIDED_BY_TARGET.contains(&name) => {
             Some("the log does not record its target")
         }
         DraftSection::Methods if name.starts_with(TASK_METHOD_PREFIX) => {

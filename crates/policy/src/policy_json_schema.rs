@@ -11,7 +11,7 @@ use crate::call::Category;
 use crate::compiled_policy::{BlockAction, ClientRequestKind, DefaultAction};
 use crate::condition::Operator;
 use crate::limit::{LimitScope, LimitWindow, WindowAlignment};
-use crate::method_rules::{ALWAYS_ALLOWED, METHODS_DECIDED_BY_TARGET, TASK_METHOD_PREFIX};
+use crate::method_names::{ALWAYS_ALLOWED, METHODS_DECIDED_BY_TARGET, TASK_METHOD_PREFIX};
 use crate::policy_parser::{
     BLOCK_FIELDS, CONDITION_FIELDS, LIMIT_FIELDS, POLICY_FIELDS, PREDICATE_FIELDS, RATE_LIMIT_FIELDS, TIME_ZONE_FIELD,
 };

@@ -19,7 +19,7 @@ use crate::compiled_policy::{
 };
 use crate::diagnostic::{Diagnostic, DiagnosticCode, Severity, push_bounded, sorted_for_display};
 use crate::glob::Glob;
-use crate::method_rules::{ALWAYS_ALLOWED, METHODS_DECIDED_BY_TARGET, TASK_METHOD_PREFIX};
+use crate::method_names::{ALWAYS_ALLOWED, METHODS_DECIDED_BY_TARGET, TASK_METHOD_PREFIX};
 use crate::syntax_tree::{self, DocumentFormat, SyntaxMapEntry, SyntaxNode, SyntaxNodeValue};
 pub(crate) use field_parser::suggest_word;
 use field_parser::{check_field_names, json_pointer, read_entries, read_list, read_text, read_word};

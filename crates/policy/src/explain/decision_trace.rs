@@ -5,11 +5,13 @@ use jiff::Timestamp;
 use super::path_values::values_at_path;
 use super::{ConditionExplanation, DecisionTraceStep, raw_json};
 use crate::call::{Call, CallTarget, CalledTool, CompletionReference, DefinitionStatus};
+use crate::call_fact::EvaluationTime;
 use crate::charges;
 use crate::compiled_policy::{
     BlockAction, DefaultAction, Policy, Predicate, RuleBlock, RuleBlockTable, ToolVisibility,
 };
-use crate::condition::{ConditionResult, EvaluationTime, Quantifier};
+use crate::condition_evaluation::Quantifier;
+use crate::condition_result::ConditionResult;
 use crate::decide::{ApplicableRuleBlocks, argument_violation, refuse_ambiguous_uri};
 use crate::decision::{Decision, ReasonCode};
 use crate::method_rules;

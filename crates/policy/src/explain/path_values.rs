@@ -3,8 +3,8 @@
 use gatelodge_json::{JsonKind, JsonValue, quote_into};
 
 use crate::call::{Call, CallTarget};
+use crate::call_fact::{EvaluationTime, call_fact};
 use crate::call_path::{CallPath, CallPathRoot, CallPathSegment};
-use crate::condition::{EvaluationTime, call_fact};
 use crate::scalar::CallValue;
 
 /// Limits on the number of values shown and on the length of each.

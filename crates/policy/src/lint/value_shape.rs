@@ -9,8 +9,9 @@ use gatelodge_json::{Decimal, JsonKind};
 use jiff::civil::Weekday;
 
 use crate::call::Category;
+use crate::call_fact::{HOUR_TEXTS, weekday_name};
 use crate::call_path::CallPathRoot;
-use crate::condition::{CompiledOperator, HOUR_TEXTS, weekday_name};
+use crate::condition::CompiledOperator;
 use crate::scalar::{DecimalText, ScalarSet};
 
 /// A set of JSON kinds. Null is not a member, because it counts as absent.
