@@ -5,10 +5,10 @@ use std::collections::HashMap;
 
 use super::located_block::{LocatedCondition, LocatedPredicate, PredicateListKind};
 use super::value_shape::{JsonKindSet, accepted_kinds};
-use crate::call_path::{CallPathRoot, CallPathSegment};
-use crate::condition::CompiledOperator;
-use crate::diagnostic::{Diagnostic, DiagnosticCode};
-use crate::scalar::{CallValue, DecimalText};
+use crate::call::call_path::{CallPathRoot, CallPathSegment};
+use crate::compile::condition::CompiledOperator;
+use crate::operators::scalar::{CallValue, DecimalText};
+use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 
 /// Maximum number of comparisons between list members and conditions. If a list needs more, its members are not
 /// checked.

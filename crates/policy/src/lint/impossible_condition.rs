@@ -8,10 +8,10 @@ use gatelodge_json::Decimal;
 use super::did_you_mean::NameSuggester;
 use super::located_block::LocatedCondition;
 use super::value_shape::{JsonKindSet, PossibleValues, ValueShape, accepted_kinds};
-use crate::condition::CompiledOperator;
-use crate::diagnostic::{Diagnostic, DiagnosticCode};
-use crate::scalar::{CallValue, ScalarSet};
-use crate::syntax_tree::{SyntaxNode, SyntaxNodeValue};
+use crate::compile::condition::CompiledOperator;
+use crate::operators::scalar::{CallValue, ScalarSet};
+use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
+use crate::syntax::syntax_tree::{SyntaxNode, SyntaxNodeValue};
 
 /// Maximum number of members reported per list.
 const MAX_NAMED_MEMBERS: usize = 8;

@@ -8,9 +8,9 @@ use super::did_you_mean::NameSuggester;
 use super::located_block::{LocatedBlock, LocatedCondition, LocatedPredicate, PolicySection, PredicateListKind};
 use super::value_shape::ValueShape;
 use super::{contradiction, impossible_condition, regex_anchor};
-use crate::call_path::{CallPath, CallPathRoot, CallPathSegment};
-use crate::condition::{CompiledOperator, Operator};
-use crate::diagnostic::{Diagnostic, DiagnosticCode};
+use crate::call::call_path::{CallPath, CallPathRoot, CallPathSegment};
+use crate::compile::condition::{CompiledOperator, Operator};
+use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 
 /// Paths with more segments than this are recorded without their parents.
 const MAX_PARENT_SEGMENTS: usize = 32;

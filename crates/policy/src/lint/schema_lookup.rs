@@ -5,8 +5,8 @@
 use gatelodge_json::{JsonKind, JsonValue};
 
 use super::value_shape::{JsonKindSet, NumericBound, PossibleValues, ValueShape};
-use crate::call_path::CallPathSegment;
-use crate::scalar::{DecimalText, ScalarSet};
+use crate::call::call_path::CallPathSegment;
+use crate::operators::scalar::{DecimalText, ScalarSet};
 
 /// Maximum depth of references and alternatives.
 const MAX_SCHEMA_LEVELS: usize = 16;

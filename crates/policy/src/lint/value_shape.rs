@@ -9,10 +9,10 @@ use gatelodge_json::{Decimal, JsonKind};
 use jiff::civil::Weekday;
 
 use crate::call::Category;
-use crate::call_fact::{HOUR_TEXTS, weekday_name};
-use crate::call_path::CallPathRoot;
-use crate::condition::CompiledOperator;
-use crate::scalar::{DecimalText, ScalarSet};
+use crate::call::call_path::CallPathRoot;
+use crate::compile::condition::CompiledOperator;
+use crate::eval::call_fact::{HOUR_TEXTS, weekday_name};
+use crate::operators::scalar::{DecimalText, ScalarSet};
 
 /// A set of JSON kinds. Null is not a member, because it counts as absent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

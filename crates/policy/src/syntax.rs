@@ -1,0 +1,4 @@
+//! Documents as text: the syntax tree of JSON and YAML, and diagnostics with their locations.
+
+pub(crate) mod diagnostic;
+pub(crate) mod syntax_tree;
