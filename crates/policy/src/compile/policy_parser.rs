@@ -1,7 +1,6 @@
 //! Parses a document into a [`Policy`], reporting all errors at once.
 
 mod counter_conflicts;
-mod field_parser;
 mod limit_parser;
 mod predicate_parser;
 mod rule_block_parser;
@@ -19,10 +18,9 @@ use crate::compile::compiled_policy::{
 };
 use crate::compile::glob::Glob;
 use crate::compile::method_names::{ALWAYS_ALLOWED, METHODS_DECIDED_BY_TARGET, TASK_METHOD_PREFIX};
-use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, Severity, push_bounded, sorted_for_display};
+use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, DiagnosticSink, Severity, sorted_for_display};
+use crate::syntax::field_reader::{check_field_names, json_pointer, read_entries, read_list, read_text, read_word};
 use crate::syntax::syntax_tree::{self, DocumentFormat, SyntaxMapEntry, SyntaxNode, SyntaxNodeValue};
-pub(crate) use field_parser::suggest_word;
-use field_parser::{check_field_names, json_pointer, read_entries, read_list, read_text, read_word};
 pub(crate) use limit_parser::{LIMIT_FIELDS, RATE_LIMIT_FIELDS};
 pub(crate) use predicate_parser::{CONDITION_FIELDS, PREDICATE_FIELDS};
 pub(crate) use rule_block_parser::BLOCK_FIELDS;
@@ -97,11 +95,13 @@ pub(crate) struct PolicyParser {
     pub paths: HashMap<Box<str>, Arc<CallPath>>,
 }
 
-impl PolicyParser {
-    pub fn report(&mut self, diagnostic: Diagnostic) {
-        push_bounded(&mut self.diagnostics, diagnostic);
+impl DiagnosticSink for PolicyParser {
+    fn report(&mut self, diagnostic: Diagnostic) {
+        self.diagnostics.report(diagnostic);
     }
+}
 
+impl PolicyParser {
     fn read_policy(&mut self, root: &SyntaxNode) -> Policy {
         let fields = read_entries(root, "a policy", self);
         let known: Vec<&str> = POLICY_FIELDS.iter().copied().chain([TIME_ZONE_FIELD]).collect();

@@ -35,6 +35,18 @@ pub(crate) fn push_bounded(diagnostics: &mut Vec<Diagnostic>, diagnostic: Diagno
     }
 }
 
+/// What collects diagnostics while a document is read.
+pub(crate) trait DiagnosticSink {
+    /// Adds a diagnostic.
+    fn report(&mut self, diagnostic: Diagnostic);
+}
+
+impl DiagnosticSink for Vec<Diagnostic> {
+    fn report(&mut self, diagnostic: Diagnostic) {
+        push_bounded(self, diagnostic);
+    }
+}
+
 /// Sorts diagnostics by severity and location, adds a default help text to each, and truncates very long lists.
 pub(crate) fn sorted_for_display(mut diagnostics: Vec<Diagnostic>) -> Vec<Diagnostic> {
     diagnostics.sort_by_key(|diagnostic| (diagnostic.severity, diagnostic.span.start));

@@ -8,8 +8,8 @@ use jiff::Timestamp;
 
 use crate::call::input_schema::InputSchema;
 use crate::call::{Call, CallTarget, CalledTool, Category, ClientFacts, CompletionReference, DefinitionStatus};
-use crate::compile::policy_parser::suggest_word;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, MAX_SEARCHED_DIAGNOSTICS, sorted_for_display};
+use crate::syntax::field_reader::suggest_word;
 
 const CALL_FIELDS: [&str; 13] = [
     "tool",

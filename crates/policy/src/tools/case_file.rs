@@ -8,11 +8,12 @@ use gatelodge_json::{JsonLimits, read};
 use jiff::Timestamp;
 
 use crate::compile::compiled_policy::Policy;
-use crate::compile::policy_parser::{compile, suggest_word};
+use crate::compile::policy_parser::compile;
 use crate::eval::explain::{Explanation, explain};
 use crate::syntax::diagnostic::{
     Diagnostic, DiagnosticCode, MAX_SEARCHED_DIAGNOSTICS, push_bounded, sorted_for_display,
 };
+use crate::syntax::field_reader::suggest_word;
 use crate::syntax::syntax_tree::{self, DocumentFormat, SpanMapping, SyntaxMapEntry, SyntaxNode, SyntaxNodeValue};
 use crate::tools::call_file::CallFile;
 use case_expectation::CaseExpectation;

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use gatelodge_json::Decimal;
 
 use super::PolicyParser;
-use super::field_parser::{check_field_names, read_entries, read_text, read_word, report_wrong_type};
 use super::predicate_parser::{parse_positive_amount, read_path};
 use crate::call::call_path::{CallPath, CallPathRoot};
 use crate::compile::limit::{Amount, CounterRef, Limit, LimitScope, LimitWindow, WindowAlignment};
-use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
+use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, DiagnosticSink};
+use crate::syntax::field_reader::{check_field_names, read_entries, read_text, read_word, report_wrong_type};
 use crate::syntax::syntax_tree::{SyntaxNode, SyntaxNodeValue};
 
 pub(crate) const LIMIT_FIELDS: [&str; 8] =

@@ -7,7 +7,6 @@ use gatelodge_json::Decimal;
 use regex::{Regex, RegexBuilder};
 
 use super::PolicyParser;
-use super::field_parser::{check_field_names, read_entries, read_list, read_text, report_wrong_type, suggest_word};
 use super::rule_block_parser::RuleBlockKind;
 use crate::call::call_path::CallPath;
 use crate::compile::compiled_policy::Predicate;
@@ -16,7 +15,10 @@ use crate::compile::limit::Amount;
 use crate::operators::host_in::HostPattern;
 use crate::operators::path_within::DirectoryPath;
 use crate::operators::scalar::{DecimalText, ScalarSet};
-use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
+use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, DiagnosticSink};
+use crate::syntax::field_reader::{
+    check_field_names, read_entries, read_list, read_text, report_wrong_type, suggest_word,
+};
 use crate::syntax::syntax_tree::{SyntaxNode, SyntaxNodeValue};
 
 pub(crate) const PREDICATE_FIELDS: [&str; 2] = ["conditions", "on_deny"];

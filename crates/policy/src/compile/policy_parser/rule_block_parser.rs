@@ -4,12 +4,14 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::PolicyParser;
-use super::field_parser::{check_field_names, read_entries, read_list, read_text, read_word, report_wrong_type};
 use super::limit_parser::{read_limit, read_rate_limit};
 use super::predicate_parser::read_predicate;
 use crate::compile::compiled_policy::{BlockAction, Predicate, RuleBlock};
 use crate::compile::limit::ALL_TOOLS_COUNTER_PREFIX;
-use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
+use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, DiagnosticSink};
+use crate::syntax::field_reader::{
+    check_field_names, read_entries, read_list, read_text, read_word, report_wrong_type,
+};
 use crate::syntax::syntax_tree::{SyntaxMapEntry, SyntaxNode, SyntaxNodeValue};
 
 /// The fields of a rule block.

@@ -1,8 +1,8 @@
 //! Reads fields as Intercept does: any scalar is accepted as text, and null means absent.
 
 use super::InterceptImporter;
-use crate::compile::policy_parser::suggest_word;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, MAX_SEARCHED_DIAGNOSTICS};
+use crate::syntax::field_reader::suggest_word;
 use crate::syntax::syntax_tree::{SyntaxMapEntry, SyntaxNode, SyntaxNodeValue};
 
 impl InterceptImporter {

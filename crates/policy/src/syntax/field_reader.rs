@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use super::PolicyParser;
-use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, MAX_SEARCHED_DIAGNOSTICS};
+use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, DiagnosticSink, MAX_SEARCHED_DIAGNOSTICS};
 use crate::syntax::syntax_tree::{SyntaxMapEntry, SyntaxNode, SyntaxNodeValue};
 
 /// Returns the JSON Pointer of a member, given the pointer of its parent.
@@ -11,56 +10,64 @@ pub(crate) fn json_pointer(parent: &str, key: &str) -> Arc<str> {
     format!("{parent}/{}", key.replace('~', "~0").replace('/', "~1")).into()
 }
 
-pub(super) fn read_entries<'n>(node: &'n SyntaxNode, what: &str, parser: &mut PolicyParser) -> &'n [SyntaxMapEntry] {
+pub(crate) fn read_entries<'n>(
+    node: &'n SyntaxNode,
+    what: &str,
+    diagnostics: &mut dyn DiagnosticSink,
+) -> &'n [SyntaxMapEntry] {
     match &node.value {
         SyntaxNodeValue::Map(entries) => entries,
         _ => {
-            report_wrong_type(node, what, "an object", parser);
+            report_wrong_type(node, what, "an object", diagnostics);
             &[]
         }
     }
 }
 
-pub(super) fn read_list<'n>(node: &'n SyntaxNode, name: &str, parser: &mut PolicyParser) -> &'n [SyntaxNode] {
+pub(crate) fn read_list<'n>(
+    node: &'n SyntaxNode,
+    name: &str,
+    diagnostics: &mut dyn DiagnosticSink,
+) -> &'n [SyntaxNode] {
     match &node.value {
         SyntaxNodeValue::List(items) => items,
         _ => {
-            report_wrong_type(node, &format!("`{name}`"), "a list", parser);
+            report_wrong_type(node, &format!("`{name}`"), "a list", diagnostics);
             &[]
         }
     }
 }
 
-pub(super) fn read_text<'n>(node: &'n SyntaxNode, what: &str, parser: &mut PolicyParser) -> Option<&'n str> {
+pub(crate) fn read_text<'n>(node: &'n SyntaxNode, what: &str, diagnostics: &mut dyn DiagnosticSink) -> Option<&'n str> {
     match &node.value {
         SyntaxNodeValue::Text(text) => Some(text),
         _ => {
             let what = if what.contains(' ') { what.to_owned() } else { format!("`{what}`") };
-            report_wrong_type(node, &what, "a string", parser);
+            report_wrong_type(node, &what, "a string", diagnostics);
             None
         }
     }
 }
 
-pub(super) fn report_wrong_type(node: &SyntaxNode, what: &str, wanted: &str, parser: &mut PolicyParser) {
+pub(crate) fn report_wrong_type(node: &SyntaxNode, what: &str, wanted: &str, diagnostics: &mut dyn DiagnosticSink) {
     let message = format!("{what} must be {wanted}, not {}", node.kind().with_article());
     // For a container only the bracket; otherwise half of the document would be underlined.
     let end = match node.value {
         SyntaxNodeValue::List(_) | SyntaxNodeValue::Map(_) => (node.span.start + 1).min(node.span.end),
         _ => node.span.end,
     };
-    parser.report(Diagnostic::error(DiagnosticCode::WrongType, node.span.start..end, message));
+    diagnostics.report(Diagnostic::error(DiagnosticCode::WrongType, node.span.start..end, message));
 }
 
 /// Reads one of a fixed set of words.
-pub(super) fn read_word<T>(
+pub(crate) fn read_word<T>(
     node: &SyntaxNode,
     what: &str,
     words: &[&str],
     find: fn(&str) -> Option<T>,
-    parser: &mut PolicyParser,
+    diagnostics: &mut dyn DiagnosticSink,
 ) -> Option<T> {
-    let text = read_text(node, what, parser)?;
+    let text = read_text(node, what, diagnostics)?;
     let found = find(text);
     if found.is_none() {
         let diagnostic = Diagnostic::error(
@@ -68,17 +75,22 @@ pub(super) fn read_word<T>(
             node.span.clone(),
             format!("`{text}` is not a valid value for {what}"),
         );
-        parser.report(diagnostic.with_help(suggest_word(text, words)));
+        diagnostics.report(diagnostic.with_help(suggest_word(text, words)));
     }
     found
 }
 
 /// Reports unknown fields and suggests the nearest known one.
-pub(super) fn check_field_names(entries: &[SyntaxMapEntry], known: &[&str], what: &str, parser: &mut PolicyParser) {
+pub(crate) fn check_field_names(
+    entries: &[SyntaxMapEntry],
+    known: &[&str],
+    what: &str,
+    diagnostics: &mut dyn DiagnosticSink,
+) {
     for entry in entries.iter().filter(|entry| !known.contains(&entry.key.as_str())).take(MAX_SEARCHED_DIAGNOSTICS) {
         let message = format!("`{}` is not a field of {what}", entry.key);
         let diagnostic = Diagnostic::error(DiagnosticCode::UnknownField, entry.key_span.clone(), message);
-        parser.report(diagnostic.with_help(suggest_word(&entry.key, known)));
+        diagnostics.report(diagnostic.with_help(suggest_word(&entry.key, known)));
     }
 }
 
