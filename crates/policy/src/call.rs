@@ -1,6 +1,7 @@
 //! The input to a decision: one call, and the facts that conditions can refer to.
 
 pub(crate) mod call_path;
+pub(crate) mod call_value;
 pub(crate) mod input_schema;
 
 use std::collections::BTreeMap;

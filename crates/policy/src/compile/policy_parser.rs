@@ -18,6 +18,7 @@ use crate::compile::compiled_policy::{
 };
 use crate::compile::glob::Glob;
 use crate::compile::method_names::{ALWAYS_ALLOWED, METHODS_DECIDED_BY_TARGET, TASK_METHOD_PREFIX};
+use crate::operators::RegexBudget;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, DiagnosticSink, Severity, sorted_for_display};
 use crate::syntax::field_reader::{check_field_names, json_pointer, read_entries, read_list, read_text, read_word};
 use crate::syntax::syntax_tree::{self, DocumentFormat, SyntaxMapEntry, SyntaxNode, SyntaxNodeValue};
@@ -76,8 +77,7 @@ pub(crate) fn read(text: &[u8], format: DocumentFormat) -> Result<(Policy, Synta
 
 /// Compiles a syntax tree. `diagnostics` are the ones reported while it was read.
 pub(crate) fn compile(root: &SyntaxNode, diagnostics: Vec<Diagnostic>) -> Result<Policy, Vec<Diagnostic>> {
-    let mut parser =
-        PolicyParser { diagnostics, regex_budget: predicate_parser::RegexBudget::default(), paths: HashMap::new() };
+    let mut parser = PolicyParser { diagnostics, regex_budget: RegexBudget::default(), paths: HashMap::new() };
     let policy = parser.read_policy(root);
     let mut diagnostics = parser.diagnostics;
     counter_conflicts::check_counters(&policy, &mut diagnostics);
@@ -90,7 +90,7 @@ pub(crate) fn compile(root: &SyntaxNode, diagnostics: Vec<Diagnostic>) -> Result
 /// The state of the parser.
 pub(crate) struct PolicyParser {
     pub diagnostics: Vec<Diagnostic>,
-    pub regex_budget: predicate_parser::RegexBudget,
+    pub regex_budget: RegexBudget,
     /// The paths in conditions, keyed by their text, so that equal paths are shared.
     pub paths: HashMap<Box<str>, Arc<CallPath>>,
 }

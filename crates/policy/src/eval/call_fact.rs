@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use crate::call::call_path::CallPathRoot;
+use crate::call::call_value::CallValue;
 use crate::call::{Call, CallTarget};
-use crate::operators::scalar::CallValue;
 
 /// Time of the evaluation, and the time zone for `time` facts.
 #[derive(Debug, Clone, Copy)]

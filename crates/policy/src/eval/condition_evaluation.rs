@@ -4,12 +4,13 @@ use gatelodge_json::{JsonKind, JsonValue};
 use gatelodge_mutants::mutant;
 
 use crate::call::call_path::{CallPathRoot, CallPathSegment};
+use crate::call::call_value::CallValue;
 use crate::call::{Call, CallTarget};
 use crate::compile::compiled_policy::Predicate;
-use crate::compile::condition::{Condition, MAX_ELEMENTS};
+use crate::compile::condition::Condition;
 use crate::eval::call_fact::{EvaluationTime, call_fact};
+use crate::operators::MAX_ELEMENTS;
 use crate::operators::condition_result::ConditionResult;
-use crate::operators::scalar::CallValue;
 
 /// Whether a condition on a path with `[*]` must hold for all elements or for at least one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,7 +32,7 @@ impl Condition {
     pub fn evaluate(&self, call: &Call<'_>, time: EvaluationTime<'_>, quantifier: Quantifier) -> ConditionResult {
         if self.path.root != CallPathRoot::Args {
             let found = call_fact(&self.path.root, call, time);
-            return self.compiled.evaluate(found.as_ref());
+            return self.operator.evaluate(found.as_ref());
         }
         let segments = self.path.segments.as_slice();
         match (call.target, call.arguments) {
@@ -56,10 +57,10 @@ impl Condition {
     ) -> ConditionResult {
         let is_kept_null = mutant!("null-treated-as-value") && segments.is_empty();
         if value.kind() == JsonKind::Null && !is_kept_null {
-            return self.compiled.evaluate(None);
+            return self.operator.evaluate(None);
         }
         let Some((segment, rest)) = segments.split_first() else {
-            return self.compiled.evaluate(Some(&CallValue::of(value)));
+            return self.operator.evaluate(Some(&CallValue::of(value)));
         };
         let next = match (segment, value.kind()) {
             (CallPathSegment::Name(name), JsonKind::Object) if mutant!("dotted-key-read-as-path") => {
@@ -74,7 +75,7 @@ impl Condition {
         };
         match next {
             Some(next) => self.evaluate_at(next, rest, quantifier, examined),
-            None => self.compiled.evaluate(None),
+            None => self.operator.evaluate(None),
         }
     }
 
@@ -107,7 +108,7 @@ impl Condition {
     fn evaluate_resource(&self, uri: &str, segments: &[CallPathSegment]) -> ConditionResult {
         match segments {
             [CallPathSegment::Name(name)] if **name == *"uri" => {
-                self.compiled.evaluate(Some(&CallValue::Text(uri.into())))
+                self.operator.evaluate(Some(&CallValue::Text(uri.into())))
             }
             [CallPathSegment::Name(name), ..] if **name == *"uri" => ConditionResult::Mismatch,
             other => self.evaluate_missing(other),
@@ -117,8 +118,8 @@ impl Condition {
     /// Evaluates the condition for a call without arguments, as if the arguments were an empty object.
     fn evaluate_missing(&self, segments: &[CallPathSegment]) -> ConditionResult {
         match segments.first() {
-            None => self.compiled.evaluate(Some(&CallValue::Other)),
-            Some(CallPathSegment::Name(_)) => self.compiled.evaluate(None),
+            None => self.operator.evaluate(Some(&CallValue::Other)),
+            Some(CallPathSegment::Name(_)) => self.operator.evaluate(None),
             Some(CallPathSegment::Index(_) | CallPathSegment::Wildcard) => ConditionResult::Mismatch,
         }
     }

@@ -190,7 +190,7 @@ impl<'p> LocatedCondition<'p> {
         const MAX_VALUE_CHARS: usize = 40;
         let expected: String = self.condition.expected_json.chars().take(MAX_VALUE_CHARS).collect();
         let rest = if expected.len() < self.condition.expected_json.len() { "…" } else { "" };
-        format!("{} {expected}{rest}", self.condition.operator)
+        format!("{} {expected}{rest}", self.condition.operator.operator())
     }
 }
 

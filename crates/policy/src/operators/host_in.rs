@@ -1,12 +1,58 @@
-//! The `host_in` operator. It accepts only absolute http(s) URLs whose host every URL parser reads the same way.
+//! `host_in`: the value is an http(s) URL whose host is a member of the list.
+//!
+//! It accepts only absolute URLs whose host every URL parser reads the same way.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use gatelodge_mutants::mutant;
+use serde_json::{Value, json};
+
+use super::ConditionOperator;
+use super::expected_value_reader::ExpectedValueReader;
+use super::json_kind_set::JsonKindSet;
+use crate::call::call_value::CallValue;
+use crate::syntax::diagnostic::DiagnosticCode;
+use crate::syntax::field_reader::read_text;
+
+#[derive(Debug)]
+pub(crate) struct HostInOperator(Vec<HostPattern>);
+
+impl ConditionOperator for HostInOperator {
+    const WORD: &'static str = "host_in";
+    const HELP: &'static str = "An http(s) URL whose host is a member; `*.example.com` matches all subdomains.";
+
+    fn value_schema() -> Value {
+        json!({ "type": "array", "items": { "type": "string" }, "minItems": 1 })
+    }
+
+    fn compile(reader: &mut ExpectedValueReader<'_>) -> Option<Self> {
+        let mut hosts = Vec::new();
+        for item in reader.read_members()? {
+            let Some(member) = read_text(item, "a member of `host_in`", reader.diagnostics) else { continue };
+            match HostPattern::new(member) {
+                Some(host) => hosts.push(host),
+                None => {
+                    let message = format!("`{member}` is not a host");
+                    let help = "write `example.com`, `*.example.com` or `example.com:8443`, in ASCII";
+                    reader.report_at(item.span.clone(), DiagnosticCode::BadValue, message, help);
+                }
+            }
+        }
+        Some(Self(hosts))
+    }
+
+    fn accepted_kinds(&self) -> JsonKindSet {
+        JsonKindSet::STRING
+    }
+
+    fn holds(&self, found: &CallValue<'_>) -> Option<bool> {
+        host_in(found.as_text()?, &self.0)
+    }
+}
 
 /// A member of a `host_in` list: `[*.]host[:port]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct HostPattern {
+struct HostPattern {
     /// Whether the pattern matches the host's subdomains instead of the host itself.
     matches_subdomains: bool,
     host: UrlHost,
@@ -22,7 +68,7 @@ struct UrlHost {
 
 impl HostPattern {
     /// Parses a list member. `None` if it does not have the form `[*.]host[:port]` in ASCII.
-    pub fn new(text: &str) -> Option<Self> {
+    fn new(text: &str) -> Option<Self> {
         let (below, host) = match text.strip_prefix("*.") {
             Some(host) => (true, host),
             None => (false, text),
@@ -45,7 +91,7 @@ impl HostPattern {
 }
 
 /// Returns whether the URL's host matches any member. `None` if URL parsers could disagree about the host.
-pub(crate) fn host_in(url: &str, members: &[HostPattern]) -> Option<bool> {
+fn host_in(url: &str, members: &[HostPattern]) -> Option<bool> {
     let host = parse_url_host(url)?;
     Some(members.iter().any(|member| member.matches(&host)))
 }

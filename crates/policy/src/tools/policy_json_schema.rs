@@ -9,11 +9,14 @@ use serde_json::{Value, json};
 
 use crate::call::Category;
 use crate::compile::compiled_policy::{BlockAction, ClientRequestKind, DefaultAction};
-use crate::compile::condition::Operator;
 use crate::compile::limit::{LimitScope, LimitWindow, WindowAlignment};
 use crate::compile::method_names::{ALWAYS_ALLOWED, METHODS_DECIDED_BY_TARGET, TASK_METHOD_PREFIX};
 use crate::compile::policy_parser::{
     BLOCK_FIELDS, CONDITION_FIELDS, LIMIT_FIELDS, POLICY_FIELDS, PREDICATE_FIELDS, RATE_LIMIT_FIELDS, TIME_ZONE_FIELD,
+};
+use crate::operators::Operator;
+use crate::operators::value_schema::{
+    SCALAR_DEFINITION, SCALARS_DEFINITION, ref_schema, scalar_definition, scalars_definition,
 };
 
 /// The JSON Schema draft in which the schema is written.
@@ -46,8 +49,8 @@ pub fn policy_json_schema() -> Value {
         "limit": limit_schema(),
         "rate": object_schema(RATE_LIMIT_FIELDS, &["max", "window"], schema_field_help::limit_field_help, rate_field_schema),
         "window": window_schema(),
-        "scalar": { "type": ["string", "number", "boolean"] },
-        "scalars": { "type": "array", "items": ref_schema("scalar"), "minItems": 1 },
+        SCALAR_DEFINITION: scalar_definition(),
+        SCALARS_DEFINITION: scalars_definition(),
     });
     merge(
         &mut schema,
@@ -161,7 +164,7 @@ fn predicate_field_schema(field: &str) -> Value {
             let pattern = r"^(args([.\[]|$)|(tool|server|grant|client|time)[.\[])";
             json!({ "type": "string", "pattern": pattern, "examples": ["args.amount", "args.to[*].email"] })
         }
-        "op" => enum_schema(Operator::WORDS, schema_field_help::operator_help),
+        "op" => enum_schema(Operator::WORDS, operator_help),
         // Depends on the operator; see `with_operator_values`.
         _ => json!({}),
     }
@@ -170,7 +173,7 @@ fn predicate_field_schema(field: &str) -> Value {
 /// Extends the schema for conditions with the type of `value` that each operator needs.
 fn with_operator_values(mut condition: Value) -> Value {
     let rule = |word: &&str| {
-        let value = Operator::from_word(word).map_or_else(|| json!({}), operator_value_schema);
+        let value = Operator::from_word(word).map_or_else(|| json!({}), Operator::value_schema);
         json!({
             "if": { "properties": { "op": { "const": word } }, "required": ["op"] },
             "then": { "properties": { "value": value } },
@@ -181,17 +184,8 @@ fn with_operator_values(mut condition: Value) -> Value {
     condition
 }
 
-fn operator_value_schema(operator: Operator) -> Value {
-    match operator {
-        Operator::Eq | Operator::Neq | Operator::Contains => ref_schema("scalar"),
-        Operator::In | Operator::NotIn | Operator::SubsetOf => ref_schema("scalars"),
-        Operator::Lt | Operator::Lte | Operator::Gt | Operator::Gte => json!({ "type": "number" }),
-        Operator::StartsWith | Operator::EndsWith | Operator::Regex => json!({ "type": "string" }),
-        Operator::Exists => json!({ "type": "boolean" }),
-        Operator::LengthLte => json!({ "type": "integer", "minimum": 0 }),
-        Operator::PathWithin => json!({ "type": "string", "pattern": r"^/[^\\\x00]*$" }),
-        Operator::HostIn => json!({ "type": "array", "items": { "type": "string" }, "minItems": 1 }),
-    }
+fn operator_help(word: &str) -> &'static str {
+    Operator::from_word(word).map_or("", Operator::help)
 }
 
 fn limit_schema() -> Value {
@@ -252,10 +246,6 @@ fn enum_schema(words: &[&str], help: fn(&str) -> &'static str) -> Value {
 
 fn map_schema(value: Value) -> Value {
     json!({ "type": "object", "additionalProperties": value })
-}
-
-fn ref_schema(definition: &str) -> Value {
-    json!({ "$ref": format!("#/$defs/{definition}") })
 }
 
 fn merge(into: &mut Value, from: Value) {

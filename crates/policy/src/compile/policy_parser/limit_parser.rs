@@ -5,7 +5,7 @@ use std::sync::Arc;
 use gatelodge_json::Decimal;
 
 use super::PolicyParser;
-use super::predicate_parser::{parse_positive_amount, read_path};
+use super::predicate_parser::read_path;
 use crate::call::call_path::{CallPath, CallPathRoot};
 use crate::compile::limit::{Amount, CounterRef, Limit, LimitScope, LimitWindow, WindowAlignment};
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, DiagnosticSink};
@@ -201,4 +201,9 @@ fn parse_short_rate(text: &str) -> Option<(Amount, LimitWindow)> {
     let is_plain = !max.starts_with('0') && max.bytes().all(|byte| byte.is_ascii_digit());
     let max = parse_positive_amount(max).filter(|_| is_plain)?;
     Some((max, LimitWindow::new(window)?))
+}
+
+/// Parses an amount greater than zero.
+fn parse_positive_amount(text: &str) -> Option<Amount> {
+    Decimal::new(text).and_then(Amount::new).filter(|amount| !amount.is_zero())
 }

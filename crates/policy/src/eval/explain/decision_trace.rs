@@ -230,7 +230,7 @@ impl<'a> DecisionTraceBuilder<'a> {
         let (call, moment) = (self.call, self.moment);
         let line = |condition: &crate::compile::condition::Condition| ConditionExplanation {
             path: condition.path.to_string(),
-            op: condition.operator.as_str(),
+            op: condition.operator.operator().as_str(),
             value: raw_json(condition.expected_json.to_string()),
             found: values_at_path(&condition.path, call, moment),
             answer: condition.evaluate(call, moment, quantifier).as_str(),

@@ -3,9 +3,9 @@
 use gatelodge_json::{JsonKind, JsonValue, quote_into};
 
 use crate::call::call_path::{CallPath, CallPathRoot, CallPathSegment};
+use crate::call::call_value::CallValue;
 use crate::call::{Call, CallTarget};
 use crate::eval::call_fact::{EvaluationTime, call_fact};
-use crate::operators::scalar::CallValue;
 
 /// Limits on the number of values shown and on the length of each.
 const MAX_SHOWN_VALUES: usize = 8;

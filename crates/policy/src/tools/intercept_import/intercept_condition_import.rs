@@ -9,7 +9,7 @@ use regex::RegexBuilder;
 use super::go_regex::translate_go_regex;
 use super::intercept_counter_import::{CounterBound, InterceptImportCounter};
 use super::{ImportNoteKind, InterceptImporter, quoted};
-use crate::compile::condition::Operator;
+use crate::operators::Operator;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::syntax_tree::{SyntaxNode, SyntaxNodeValue};
 

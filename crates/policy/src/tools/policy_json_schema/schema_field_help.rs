@@ -157,26 +157,3 @@ pub(super) fn align_help(word: &str) -> &'static str {
         _ => "",
     }
 }
-
-pub(super) fn operator_help(word: &str) -> &'static str {
-    match word {
-        "eq" => "Equal to a string, number or boolean.",
-        "neq" => "Not equal to a string, number or boolean.",
-        "in" => "Equal to a member of a list.",
-        "not_in" => "Equal to no member of a list.",
-        "lt" => "Less than a number.",
-        "lte" => "Less than or equal to a number.",
-        "gt" => "Greater than a number.",
-        "gte" => "Greater than or equal to a number.",
-        "contains" => "A string contains a string, or a list contains a string, number or boolean.",
-        "starts_with" => "A string starts with this.",
-        "ends_with" => "A string ends with this.",
-        "regex" => "Matches anywhere in a string; write `^…$` for the whole. Syntax of Rust's `regex`.",
-        "exists" => "Whether the value is present and not null.",
-        "length_lte" => "Maximum number of code points of a string, or elements of a list.",
-        "subset_of" => "A non-empty list whose elements are all members.",
-        "path_within" => "An absolute file path in this directory.",
-        "host_in" => "An http(s) URL whose host is a member; `*.example.com` matches all subdomains.",
-        _ => "",
-    }
-}

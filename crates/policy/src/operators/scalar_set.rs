@@ -1,8 +1,11 @@
-//! Scalars: the values in rules, and the values found in calls.
+//! Scalars in policies: exact numbers, and sets of strings, numbers and booleans.
 
 use std::borrow::Cow;
 
-use gatelodge_json::{Decimal, JsonKind, JsonValue};
+use gatelodge_json::{Decimal, JsonValue};
+
+use super::json_kind_set::JsonKindSet;
+use crate::call::call_value::CallValue;
 
 /// The text of a valid decimal number.
 #[derive(Debug, Clone)]
@@ -103,33 +106,10 @@ impl ScalarSet {
     }
 
     /// Returns the kinds of the members.
-    pub fn kinds(&self) -> impl Iterator<Item = JsonKind> {
-        let texts = (!self.texts.is_empty()).then_some(JsonKind::String);
-        let numbers = (!self.numbers.is_empty()).then_some(JsonKind::Number);
-        let bools = (self.has_true || self.has_false).then_some(JsonKind::Bool);
-        [texts, numbers, bools].into_iter().flatten()
-    }
-}
-
-/// A value found in a call.
-#[derive(Debug, Clone)]
-pub(crate) enum CallValue<'a> {
-    Text(Cow<'a, str>),
-    Number(Decimal<'a>),
-    Bool(bool),
-    List(JsonValue<'a>),
-    /// An object, or a null inside a list.
-    Other,
-}
-
-impl<'a> CallValue<'a> {
-    pub fn of(value: JsonValue<'a>) -> Self {
-        match value.kind() {
-            JsonKind::String => Self::Text(value.as_str().unwrap_or_default()),
-            JsonKind::Number => value.as_number().map_or(Self::Other, Self::Number),
-            JsonKind::Bool => Self::Bool(value.as_bool() == Some(true)),
-            JsonKind::Array => Self::List(value),
-            JsonKind::Null | JsonKind::Object => Self::Other,
-        }
+    pub fn kind_set(&self) -> JsonKindSet {
+        let texts = (!self.texts.is_empty()).then_some(JsonKindSet::STRING);
+        let numbers = (!self.numbers.is_empty()).then_some(JsonKindSet::NUMBER);
+        let bools = (self.has_true || self.has_false).then_some(JsonKindSet::BOOL);
+        [texts, numbers, bools].into_iter().flatten().fold(JsonKindSet::NONE, JsonKindSet::or)
     }
 }
