@@ -19,7 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 
-ROOMS = ["mutants", "json", "policy", "mcp", "catalogue", "store", "gateway", "console", "pharo"]
+ROOMS = ["mutants", "json", "policy", "mcp", "catalogue", "clients", "store", "gateway", "console", "pharo"]
 
 # Normal and build dependencies between our crates. Only test programs list `testkit`: other crates use it
 # as a dev-dependency, which is not checked here.
@@ -29,6 +29,7 @@ MAY_USE = {
     "policy": ["json", "mutants"],
     "mcp": ["json", "mutants"],
     "catalogue": ["mcp", "policy", "json", "mutants"],
+    "clients": ["json", "mutants"],
     "store": ["policy", "mutants"],
     "gateway": ["store", "catalogue", "mcp", "policy", "json", "mutants"],
     "console": ["store", "catalogue", "policy", "json", "mutants"],
@@ -40,7 +41,7 @@ MAY_USE = {
     "fuzz": ROOMS + ["cli", "testkit"],
 }
 
-PURE = ["mutants", "json", "policy", "mcp", "catalogue"]
+PURE = ["mutants", "json", "policy", "mcp", "catalogue", "clients"]
 RUNTIME = ["tokio", "async-std", "smol", "mio"]
 HTTP = ["axum", "h2", "hyper", "reqwest", "ureq"]
 SQL = ["libsqlite3-sys", "postgres", "rusqlite", "sqlx", "sqlx-core", "tokio-postgres"]

@@ -4,7 +4,7 @@ use std::process::{ExitCode, Termination};
 
 use gatelodge_store::StoreError;
 
-use crate::client_config::ClientFileError;
+use crate::client_files::ClientFileError;
 
 /// Exit codes of all commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,7 +2,8 @@
 
 mod app;
 mod cli;
-mod client_config;
+mod client_config_redaction;
+mod client_files;
 mod commands;
 mod config;
 mod demo_server;

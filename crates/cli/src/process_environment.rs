@@ -4,6 +4,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use gatelodge_clients::quote_for_shell;
+
 /// Looks up an environment variable. A value that is not valid UTF-8 is treated as missing.
 #[expect(clippy::disallowed_methods, reason = "the only place where the environment is read")]
 pub fn find_variable(name: &str) -> Option<String> {
@@ -68,14 +70,4 @@ pub fn own_program_command() -> String {
         std::env::split_paths(&path).map(|directory| directory.join(name)).find(|candidate| candidate.is_file());
     let is_same = first.is_some_and(|first| first.canonicalize().ok() == full.canonicalize().ok());
     quote_for_shell(&if is_same { name.to_string_lossy().into_owned() } else { full.display().to_string() })
-}
-
-/// Quotes a string so that a shell treats it as one word.
-pub fn quote_for_shell(text: &str) -> String {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'.' | b'-' | b'_' | b':' | b'=');
-    if !text.is_empty() && text.bytes().all(is_plain) {
-        text.to_owned()
-    } else {
-        format!("'{}'", text.replace('\'', r"'\''"))
-    }
 }

@@ -98,7 +98,7 @@ fn token_from_file(path: &Path) -> Result<String, String> {
     }
     let mode = metadata.mode() & 0o777;
     if mode & GROUP_AND_OTHER_MODE_BITS != 0 {
-        let name = process_environment::quote_for_shell(&path.display().to_string());
+        let name = gatelodge_clients::quote_for_shell(&path.display().to_string());
         return Err(format!("other users can access it (mode {mode:03o}); restrict it: chmod 600 {name}"));
     }
     let mut text = String::new();

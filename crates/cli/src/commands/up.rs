@@ -112,7 +112,7 @@ async fn renew_grant(ctx: &StoreCommandContext) -> Result<GrantToken> {
 fn print_instructions(address: SocketAddr, token: &GrantToken, store: &StoreSection) {
     let (program, token) = (process_environment::own_program_command(), token.reveal());
     let url = format!("http://{address}/mcp/{}", demo_server::DEMO_NAME);
-    let data = process_environment::quote_for_shell(&store.data.display().to_string());
+    let data = gatelodge_clients::quote_for_shell(&store.data.display().to_string());
     let text = format!(
         r#"Gatelodge is up.
 

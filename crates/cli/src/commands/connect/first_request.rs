@@ -3,13 +3,13 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use gatelodge_clients::ClientProfile;
 use gatelodge_store::{CallLogFilter, CallLogRow};
 use serde_json::{Map, Value, json};
 
 use super::gateway_target::GatewayTarget;
 use crate::app::{self, StoreHandles};
 use crate::cli::ConnectArgs;
-use crate::client_config::ClientProfile;
 use crate::commands::time_text::local_time;
 use crate::config::{self, DURATION_SYNTAX, StoreSection};
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};

@@ -9,6 +9,10 @@ use serde_json::{Map, Value};
 /// Maximum nesting depth. Real configurations stay far below it.
 const MAX_DEPTH: usize = 64;
 
+/// Reads YAML as a JSON value.
+///
+/// # Errors
+/// Returns the syntax error with its line, but without any text from the file.
 pub fn read(text: &str) -> Result<Value, String> {
     let mut reader = ClientYamlReader { parser: Parser::new_from_str(text) };
     loop {

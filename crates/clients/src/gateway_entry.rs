@@ -3,9 +3,9 @@
 use data_encoding::BASE64;
 use serde_json::{Value, json};
 
-use super::client_profiles::{ClientConfigEntryFormat, ClientProfile};
-use super::env_reference::{EnvReferenceSyntax, vscode_input_id};
-use crate::process_environment::quote_for_shell;
+use crate::client_profiles::{ClientConfigEntryFormat, ClientProfile};
+use crate::env_reference::{EnvReferenceSyntax, vscode_input_id};
+use crate::shell_quote::quote_for_shell;
 
 /// Default environment variable for the token.
 pub const DEFAULT_TOKEN_ENV: &str = "GATELODGE_TOKEN";

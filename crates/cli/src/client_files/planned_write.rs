@@ -1,7 +1,8 @@
 //! A planned change to a file.
 
+use gatelodge_clients::ClientProfile;
+
 use super::client_file_snapshot::{ClientFileError, ClientFileSnapshot, content_hash};
-use super::client_profiles::ClientProfile;
 use super::undo_journal::UndoStep;
 
 /// A file and its new content.

@@ -5,10 +5,10 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value, json};
 
-use super::client_config_locations::CLAUDE_PROJECTS_KEY;
-use super::client_profiles::{ClientConfigFileFormat, ClientProfile};
-use super::client_server_entry::ClientConfigServer;
-use super::{client_jsonc_editor, client_toml_editor, client_yaml_reader};
+use crate::client_config_locations::CLAUDE_PROJECTS_KEY;
+use crate::client_profiles::{ClientConfigFileFormat, ClientProfile};
+use crate::client_server_entry::ClientConfigServer;
+use crate::{client_jsonc_editor, client_toml_editor, client_yaml_reader};
 
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
@@ -205,8 +205,8 @@ fn remove_empty_tables(value: &mut Value, root: &[String]) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::find_client;
     use super::*;
+    use crate::find_client;
 
     fn change(root: &str, name: &str, entry: Value) -> ClientConfigEntryChange {
         ClientConfigEntryChange {

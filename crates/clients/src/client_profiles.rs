@@ -1,7 +1,7 @@
 //! The table of supported clients, with everything specific to each client.
 
-use super::client_config_locations::{BaseDirectory, ClientConfigPath};
-use super::env_reference::EnvReferenceSyntax;
+use crate::client_config_locations::{BaseDirectory, ClientConfigPath};
+use crate::env_reference::EnvReferenceSyntax;
 
 /// A supported MCP client.
 #[derive(Debug)]
@@ -43,7 +43,12 @@ pub enum ClientConfigFileFormat {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClientConfigEntryFormat {
     /// An entry with a URL, headers and an optional type. The key for the URL depends on the client.
-    Http { kind: Option<&'static str>, url: &'static str },
+    Http {
+        /// Value of the field `type`, if the entry has one.
+        kind: Option<&'static str>,
+        /// Key of the URL.
+        url: &'static str,
+    },
     /// A `[mcp_servers.NAME]` table that names the environment variable for the token.
     Codex,
     /// An entry with `type: remote`.
@@ -114,7 +119,7 @@ impl ClientProfile {
 
 /// Finds a client by its command line name.
 pub fn find_client(id: &str) -> Option<&'static ClientProfile> {
-    ALL.iter().find(|client| client.id == id)
+    CLIENT_PROFILES.iter().find(|client| client.id == id)
 }
 
 const fn config_path(base: BaseDirectory, path: &'static str) -> ClientConfigPath {
@@ -145,7 +150,7 @@ const NOT_EXPANDED: &str = "It documents no way to read a token from the environ
 can, and which can also read it from a file with `--token-file`.";
 
 /// All clients, in display order.
-pub const ALL: &[ClientProfile] = &[
+pub const CLIENT_PROFILES: &[ClientProfile] = &[
     ClientProfile {
         id: "claude-code",
         name: "Claude Code",

@@ -4,11 +4,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use gatelodge_clients::find_client;
+use gatelodge_clients::{ClientConfigDocument, ClientConfigEntryChange};
 use serde::{Deserialize, Serialize};
 
-use super::client_config_document::{ClientConfigDocument, ClientConfigEntryChange};
 use super::client_file_snapshot::{ClientFileError, ClientFileSnapshot, content_hash};
-use super::client_profiles::find_client;
 
 /// Record of everything that one command wrote.
 #[derive(Debug, Default, Serialize, Deserialize)]

@@ -2,8 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::client_profiles::ClientProfile;
-use crate::header_template::EnvironmentLookup;
+use crate::client_profiles::ClientProfile;
 
 /// Key under which Claude Code stores the servers for each project directory.
 pub const CLAUDE_PROJECTS_KEY: &str = "projects";
@@ -100,12 +99,12 @@ impl UserDirectories {
         Self::of(system, home, project, &|_| None)
     }
 
-    /// Returns a user's directories, including those set by environment variables.
+    /// Returns a user's directories, including those set by environment variables, which `environment` looks up.
     pub fn of(
         system: OperatingSystem,
         home: PathBuf,
         project: Option<PathBuf>,
-        environment: EnvironmentLookup<'_>,
+        environment: &dyn Fn(&str) -> Option<String>,
     ) -> Self {
         let variable = |name: &str| environment(name).filter(|path| !path.is_empty()).map(PathBuf::from);
         Self {
@@ -176,10 +175,10 @@ pub fn shorten_home(path: &Path, home: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::find_client;
     use super::*;
+    use crate::find_client;
 
-    fn files(system: OperatingSystem, id: &str, environment: EnvironmentLookup<'_>) -> Vec<String> {
+    fn files(system: OperatingSystem, id: &str, environment: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
         let directories = UserDirectories::of(system, "/h".into(), Some("/p".into()), environment);
         directories
             .config_locations(find_client(id).expect("a client"))
@@ -190,7 +189,7 @@ mod tests {
 
     #[test]
     fn paths_follow_the_conventions_of_each_system() {
-        let none: EnvironmentLookup<'_> = &|_| None;
+        let none: &dyn Fn(&str) -> Option<String> = &|_| None;
         assert_eq!(
             files(OperatingSystem::Linux, "vscode", none),
             ["/p/.vscode/mcp.json", "/h/.config/Code/User/mcp.json"]
@@ -206,7 +205,7 @@ mod tests {
 
     #[test]
     fn claude_code_uses_its_variable_and_has_servers_per_project() {
-        let moved: EnvironmentLookup<'_> = &|name| (name == "CLAUDE_CONFIG_DIR").then(|| "/c".to_owned());
+        let moved: &dyn Fn(&str) -> Option<String> = &|name| (name == "CLAUDE_CONFIG_DIR").then(|| "/c".to_owned());
         let directories = UserDirectories::of(OperatingSystem::Linux, "/h".into(), Some("/p".into()), moved);
         let locations = directories.config_locations(find_client("claude-code").expect("a client"));
         assert_eq!(locations[0].file, Path::new("/c/.claude.json"));

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde_json::{Map, Value};
 use toml_edit::{Document as Parsed, DocumentMut, InlineTable, Item, Table, TableLike, Value as TomlValue};
 
-use super::client_config_document::ClientConfigEntryChange;
+use crate::client_config_document::ClientConfigEntryChange;
 
 pub fn read(text: &str) -> Result<Value, String> {
     let table: toml::Table =

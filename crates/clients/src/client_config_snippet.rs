@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::client_config_document::{ClientConfigDocument, ClientConfigEntryChange};
-use super::client_profiles::{ClientConfigEntryFormat, ClientConfigFileFormat, ClientProfile};
-use super::gateway_entry::GatewayEntry;
+use crate::client_config_document::{ClientConfigDocument, ClientConfigEntryChange};
+use crate::client_profiles::{ClientConfigEntryFormat, ClientConfigFileFormat, ClientProfile};
+use crate::gateway_entry::GatewayEntry;
 
 /// Returns the part of a client's configuration that connects it to the gateway.
 pub fn config_snippet(client: &ClientProfile, gateway_entry: &GatewayEntry) -> String {
@@ -99,15 +99,15 @@ fn is_plain_key(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::ALL;
     use super::*;
+    use crate::CLIENT_PROFILES;
 
     #[test]
     fn the_snippet_of_each_client_is_read_back() {
         let (name, url) = ("books".to_owned(), "http://127.0.0.1:7420/mcp/books".to_owned());
         let gateway_entry =
             GatewayEntry { name, url, token_env: "KEY".to_owned(), token_file: None, program: "gatelodge".to_owned() };
-        for client in ALL.iter().filter(|client| client.format != ClientConfigFileFormat::NoFile) {
+        for client in CLIENT_PROFILES.iter().filter(|client| client.format != ClientConfigFileFormat::NoFile) {
             let text = config_snippet(client, &gateway_entry);
             let document = ClientConfigDocument::read(client.format, text.as_bytes()).expect(client.id);
             let root: Vec<String> = client.servers_path.iter().map(|&name| name.to_owned()).collect();
@@ -115,11 +115,11 @@ mod tests {
             assert_eq!((found.len(), found[0].name.as_str()), (1, "books"), "{}", client.id);
             let entry = found[0].entry.clone().expect(client.id);
             match entry {
-                super::super::ClientServerEntry::Remote { url, headers, is_sse } => {
+                crate::ClientServerEntry::Remote { url, headers, is_sse } => {
                     assert_eq!((url.as_str(), is_sse), (gateway_entry.url.as_str(), false), "{}", client.id);
                     assert_eq!(headers.len(), 1, "{}", client.id);
                 }
-                super::super::ClientServerEntry::Command { argv: words, .. } => {
+                crate::ClientServerEntry::Command { argv: words, .. } => {
                     assert_eq!(
                         words,
                         ["gatelodge", "bridge", &gateway_entry.url, "--token-env", "KEY"],

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::client_profiles::{ClientProfile, DisableField};
+use crate::client_profiles::{ClientProfile, DisableField};
 
 /// How a client connects to a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -175,8 +175,8 @@ fn value_text(value: &Value) -> String {
 mod tests {
     use serde_json::json;
 
-    use super::super::find_client;
     use super::*;
+    use crate::find_client;
 
     fn read(client: &str, value: &Value) -> Option<ClientServerEntry> {
         ClientConfigServer::read(find_client(client).expect("a client"), "x", value).entry

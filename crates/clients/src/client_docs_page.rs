@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use super::client_config_locations::{OperatingSystem, UserDirectories};
-use super::client_config_snippet::config_snippet;
-use super::client_profiles::{ALL, ClientConfigFileFormat, ClientConnectionMethod, ClientProfile};
-use super::gateway_entry::{DEFAULT_TOKEN_ENV, GatewayEntry};
+use crate::client_config_locations::{OperatingSystem, UserDirectories};
+use crate::client_config_snippet::config_snippet;
+use crate::client_profiles::{CLIENT_PROFILES, ClientConfigFileFormat, ClientConnectionMethod, ClientProfile};
+use crate::gateway_entry::{DEFAULT_TOKEN_ENV, GatewayEntry};
 
 const PAGE_INTRODUCTION: &str = "# Clients
 
@@ -32,7 +32,7 @@ Paths are those on Linux; paths on macOS and Windows follow where they differ.
 pub fn clients_page() -> String {
     let mut out = PAGE_INTRODUCTION.to_owned();
     out.push_str("\n| client | name | connection | file |\n|---|---|---|---|\n");
-    for client in ALL {
+    for client in CLIENT_PROFILES {
         let connection = match client.connection_method() {
             ClientConnectionMethod::Http => "HTTP",
             ClientConnectionMethod::Bridge => "bridge",
@@ -45,7 +45,7 @@ pub fn clients_page() -> String {
         };
         out.push_str(&format!("| {} | `{}` | {connection} | {file} |\n", client.name, client.id));
     }
-    ALL.iter().for_each(|client| write_section(client, &mut out));
+    CLIENT_PROFILES.iter().for_each(|client| write_section(client, &mut out));
     out
 }
 

@@ -8,7 +8,7 @@ use jsonc_parser::cst::{CstInputValue, CstObject, CstRootNode};
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 use serde_json::Value;
 
-use super::client_config_document::ClientConfigEntryChange;
+use crate::client_config_document::ClientConfigEntryChange;
 
 /// JSON extensions that clients accept: comments and trailing commas.
 const JSONC_PARSE_OPTIONS: ParseOptions = ParseOptions {
