@@ -1,10 +1,11 @@
 //! Redacts entries for output. Values of environment variables and headers are never shown. Arguments and URLs are
 //! shown only if nothing in them looks like a secret.
 
+use gatelodge_server::header_template::is_credential_header;
+use gatelodge_server::server_url;
 use serde_json::{Map, Value, json};
 
-use crate::header_template::is_credential_header;
-use crate::{diagnostic_report, server_url};
+use crate::diagnostic_report;
 
 const REDACTED_TEXT: &str = "***";
 /// Minimum length at which a word with letters and digits is treated as a possible key.

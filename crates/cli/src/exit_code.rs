@@ -2,6 +2,7 @@
 
 use std::process::{ExitCode, Termination};
 
+use gatelodge_server::input_file::InputFileError;
 use gatelodge_store::StoreError;
 
 use crate::client_files::ClientFileError;
@@ -32,7 +33,7 @@ impl CommandExitCode {
         if error.is::<ClientFileError>() {
             return Self::Findings;
         }
-        if error.downcast_ref::<UsageError>().is_some() {
+        if error.is::<UsageError>() || error.is::<InputFileError>() {
             return Self::Usage;
         }
         if error.downcast_ref::<UnreachableError>().is_some() {

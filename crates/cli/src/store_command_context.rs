@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
+use gatelodge_server::config::{self, ConfigFileEntries, GatewayConfig, StoreSection};
+use gatelodge_server::{StoreHandles, process_environment};
 use gatelodge_store::{AdminLogEntry, Clock, OpenStoreError};
 use serde_json::Value;
 
-use crate::app::{self, StoreHandles};
 use crate::cli::StoreArgs;
-use crate::config::{self, ConfigFileEntries, GatewayConfig, StoreSection};
 use crate::exit_code::{CommandExitCode, ExitError, UsageError};
-use crate::{mcp_client, process_environment};
+use crate::{diagnostic_report, mcp_client};
 
 /// How long a gateway may take to answer the readiness check.
 const READY_TIMEOUT: Duration = Duration::from_secs(1);
@@ -48,7 +48,7 @@ pub fn load_config(args: &StoreArgs) -> Result<Result<Option<GatewayConfig>, Inv
     match loaded.config {
         Some(config) => Ok(Ok(Some(config))),
         None => {
-            loaded.diagnostics.print();
+            diagnostic_report::print_config_diagnostics(&loaded.diagnostics);
             Ok(Err(InvalidConfigError))
         }
     }
@@ -79,10 +79,10 @@ impl StoreCommandContext {
         };
         let store = resolve_store_config(args, config.as_ref())?;
         refuse_missing_store(&store, config.as_ref())?;
-        let clock = app::system_clock();
+        let clock = gatelodge_server::system_clock();
         let opened = match mode {
-            StoreCreationMode::Existing => app::open_existing(&store, &clock),
-            StoreCreationMode::CreateIfMissing => app::open(&store, &clock),
+            StoreCreationMode::Existing => gatelodge_server::open_existing_stores(&store, &clock),
+            StoreCreationMode::CreateIfMissing => gatelodge_server::open_stores(&store, &clock),
         };
         match opened {
             Ok(stores) => Ok(Ok(Self { stores, clock, store_config: store, config })),

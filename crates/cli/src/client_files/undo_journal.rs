@@ -4,8 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use gatelodge_clients::find_client;
-use gatelodge_clients::{ClientConfigDocument, ClientConfigEntryChange};
+use gatelodge_clients::{ClientConfigDocument, ClientConfigEntryChange, find_client};
 use serde::{Deserialize, Serialize};
 
 use super::client_file_snapshot::{ClientFileError, ClientFileSnapshot, content_hash};

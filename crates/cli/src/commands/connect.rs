@@ -12,13 +12,14 @@ use gatelodge_clients::{
     ClientConfigLocation, ClientConnectionMethod, ClientProfile, GatewayEntry, OperatingSystem, UserDirectories,
     config_snippet, shorten_home,
 };
+use gatelodge_server::{process_environment, server_url};
 use gatelodge_store::GrantToken;
 use serde_json::{Map, Value, json};
 
 use crate::cli::ConnectArgs;
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, UsageError};
-use crate::{process_environment, server_url, stdout_output};
+use crate::stdout_output;
 use gateway_target::GatewayTarget;
 
 pub fn run(args: &ConnectArgs) -> Result<CommandExitCode> {

@@ -2,10 +2,11 @@
 
 use anyhow::Result;
 use clap::{Command, CommandFactory};
+use gatelodge_server::config;
 
 use crate::cli::{Cli, DocsArgs, DocsPage};
 use crate::exit_code::CommandExitCode;
-use crate::{config, stdout_output};
+use crate::stdout_output;
 
 /// Maximum line width of help texts on the generated page.
 const HELP_WIDTH: usize = 100;

@@ -5,13 +5,13 @@ mod create_grant;
 pub mod list_grants;
 
 use anyhow::Result;
+use gatelodge_server::config::{self, FILE_GRANT_ID_PREFIX};
 use gatelodge_store::{EnforcementMode, Grant, GrantServerAttachment, GrantToken, StoreError};
 use jiff::Timestamp;
 use serde_json::json;
 
 use crate::cli::{GenerateTokenArgs, GrantSubcommand, NamedItemArgs, TokenLifetimeArgs};
 use crate::commands::time_text::local_time;
-use crate::config::{self, FILE_GRANT_ID_PREFIX};
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, UsageError};
 use crate::stdout_output;

@@ -4,18 +4,16 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use gatelodge_server::{GatewayStatusFile, config, load_stored_config, merge_config, process_environment};
 use gatelodge_store::ChainHead;
 use serde::Serialize;
 
 use super::grant::list_grants;
-use crate::app::{self, GatewayStatusFile, load_stored_config, merge_config};
 use crate::cli::StatusArgs;
 use crate::commands::time_text::local_time;
-use crate::config;
 use crate::diagnostic_report::escape_for_terminal;
 use crate::exit_code::{CommandExitCode, ExitError};
 use crate::mcp_client;
-use crate::process_environment;
 use crate::stdout_output;
 use crate::store_command_context::{self, StoreCommandContext, StoreCreationMode};
 
@@ -158,7 +156,7 @@ fn observing_attachments(grants: &[list_grants::GrantView]) -> Vec<String> {
 
 /// Asks the gateway at its admin address whether it is ready.
 async fn gateway_state(ctx: &StoreCommandContext) -> GatewayRunState {
-    let file = app::find_status_file(&ctx.store_config.data);
+    let file = gatelodge_server::find_status_file(&ctx.store_config.data);
     let configured = ctx.config.as_ref().map(|config| config.gateway.admin_listen);
     let Some(address) = file.as_ref().map(|file| file.admin).or(configured) else {
         return GatewayRunState { state: "not running", status_file: None };

@@ -3,9 +3,9 @@
 use anyhow::Result;
 use gatelodge_clients::{CLIENT_PROFILES, ClientProfile, ClientServerEntry, shorten_home};
 use gatelodge_gateway::{UpstreamConfig, UpstreamTransport};
+use gatelodge_server::EffectiveConfig;
 
 use super::DoctorCheckResult;
-use crate::app::EffectiveConfig;
 use crate::cli::DoctorArgs;
 use crate::commands::connect::gateway_target::GatewayTarget;
 use crate::commands::connect::{home_directory, user_directories};

@@ -7,19 +7,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gatelodge_gateway::{UpstreamConfig, UpstreamProcessConfig, UpstreamTransport, fits_tool_name_limit};
+use gatelodge_server::config::{ConfigFileEntries, GatewaySection, StoreSection};
+use gatelodge_server::{
+    EffectiveConfig, GatewayStatusFile, StoreHandles, StoredConfig, header_template, load_stored_config, merge_config,
+    missing_server_text, open_file_limit, process_environment,
+};
 use gatelodge_store::{CallLogFilter, Clock, OpenStoreError};
 use jiff::Timestamp;
 
 use super::DoctorCheckResult;
-use crate::app::{
-    self, EffectiveConfig, GatewayStatusFile, StoreHandles, StoredConfig, load_stored_config, merge_config,
-    missing_server_text, open_file_limit,
-};
 use crate::commands::server::test_server_connection::{probe_redacted, redact_text};
 use crate::commands::time_text::time_text;
-use crate::config::{ConfigFileEntries, GatewaySection, StoreSection};
 use crate::diagnostic_report::count_noun;
-use crate::{header_template, process_environment, store_command_context};
+use crate::store_command_context;
 
 /// Earliest plausible current time. If the clock shows an earlier time, it has never been set.
 const MIN_PLAUSIBLE_TIME: &str = "2026-01-01T00:00:00Z";
@@ -75,7 +75,7 @@ pub fn check_databases(
     checks: &mut Vec<DoctorCheckResult>,
 ) -> Option<StoreHandles> {
     let name = "databases";
-    let (check, stores) = match app::open_existing(store, clock) {
+    let (check, stores) = match gatelodge_server::open_existing_stores(store, clock) {
         Ok(stores) => (DoctorCheckResult::fine(name, "the schema is that of this build"), Some(stores)),
         Err(error @ OpenStoreError::Lost { .. }) => {
             (DoctorCheckResult::wrong(name, error.to_string(), "restore it from a backup and start the gateway"), None)

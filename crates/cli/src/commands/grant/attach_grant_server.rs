@@ -1,13 +1,13 @@
 //! `grant attach` and `grant detach`: change which servers a grant has access to.
 
 use anyhow::Result;
+use gatelodge_server::config::suggest_name;
 use gatelodge_store::{EnforcementMode, GrantServerAttachment, PolicyName, ServerName};
 use serde_json::json;
 
 use super::{attachment_text, load_editable_grant};
 use crate::cli::{AttachGrantServerArgs, DetachGrantServerArgs};
 use crate::commands::server;
-use crate::config::suggest_name;
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, UsageError};
 use crate::stdout_output;

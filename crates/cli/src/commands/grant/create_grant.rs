@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 use gatelodge_mcp::Revision;
+use gatelodge_server::config::{is_valid_label, revision_list};
 use gatelodge_store::{GrantToken, NewGrant};
 use jiff::Timestamp;
 use serde_json::json;
@@ -12,7 +13,6 @@ use super::attach_grant_server::build_attachment;
 use super::{load_editable_grant, token_expiry};
 use crate::cli::{CreateGrantArgs, RotateGrantArgs};
 use crate::commands::time_text::local_time;
-use crate::config::{is_valid_label, revision_list};
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, UsageError};
 use crate::stdout_output;

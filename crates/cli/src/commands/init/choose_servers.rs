@@ -2,10 +2,10 @@
 
 use anyhow::Result;
 use gatelodge_clients::ClientProfile;
+use gatelodge_server::config::suggest_name;
 
 use super::client_scan::ClientScanEntry;
 use crate::cli::InitArgs;
-use crate::config::suggest_name;
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::UsageError;
 use crate::terminal_prompt;

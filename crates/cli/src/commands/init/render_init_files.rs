@@ -2,8 +2,7 @@
 
 use std::path::Path;
 
-use gatelodge_clients::ClientServerEntry;
-use gatelodge_clients::quote_for_shell;
+use gatelodge_clients::{ClientServerEntry, quote_for_shell};
 use toml_edit::{Key, Value};
 
 use super::import_servers::ImportedServer;

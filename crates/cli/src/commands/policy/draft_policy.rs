@@ -5,16 +5,16 @@ mod grant_call_history;
 
 use anyhow::Result;
 use gatelodge_policy::CallLogDraft;
+use gatelodge_server::config::{DURATION_SYNTAX, parse_duration, parse_timestamp, suggest_name};
 use jiff::Timestamp;
 
 use self::grant_call_history::{CallHistoryQuery, GrantCallHistory, ServerCallHistory};
 use super::print;
 use crate::cli::DraftPolicyArgs;
-use crate::config::{DURATION_SYNTAX, parse_duration, parse_timestamp, suggest_name};
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, UsageError};
 use crate::store_command_context::{self, StoreCommandContext, StoreCreationMode};
-use crate::{input_file, stdout_output};
+use crate::{file_output, stdout_output};
 
 pub fn run(args: DraftPolicyArgs) -> Result<CommandExitCode> {
     store_command_context::with_store(&args.store, StoreCreationMode::Existing, async |ctx| {
@@ -32,7 +32,7 @@ pub fn run(args: DraftPolicyArgs) -> Result<CommandExitCode> {
         };
         let drafted = write_draft(&args.grant, server, server_usage)?;
         if let Some(path) = &args.out {
-            input_file::write_new_file(path, &drafted.policy)?;
+            file_output::write_new_file(path, &drafted.policy)?;
         }
         if args.json {
             stdout_output::print_json(&draft_report::draft_json(&args, server, server_usage, &drafted, &notes))?;

@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use gatelodge_policy::{CounterIdentity, DocumentFormat, Policy, Severity, lint, parse};
+use gatelodge_server::{input_file, process_environment};
 use gatelodge_store::{PolicyName, PolicyVersionNumber, StoreError, StoredPolicy};
 use serde_json::json;
 
@@ -9,14 +10,13 @@ use super::parse_policy_name;
 use crate::cli::{PutPolicyArgs, RollbackPolicyArgs};
 use crate::diagnostic_report::{self, escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, ExitError, UsageError};
-use crate::input_file;
+use crate::stdout_output;
 use crate::store_command_context::{self, StoreCommandContext, StoreCreationMode};
-use crate::{process_environment, stdout_output};
 
 pub fn run(args: PutPolicyArgs) -> Result<CommandExitCode> {
     let name = parse_policy_name(&args.name)?;
     let source = input_file::read_source(&args.file)?;
-    let format = source.policy_format(args.format);
+    let format = source.policy_format(args.format.map(Into::into));
     let found = lint(&source.text, format, None);
     diagnostic_report::print_diagnostics(&source, &found);
     if found.iter().any(|error| error.severity == Severity::Error) {

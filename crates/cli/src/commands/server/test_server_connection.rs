@@ -4,17 +4,17 @@ use std::time::Duration;
 
 use anyhow::Result;
 use gatelodge_gateway::{UpstreamConfig, UpstreamTransport};
+use gatelodge_server::{load_stored_config, merge_config, process_environment};
 use http::HeaderMap;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::app::{load_stored_config, merge_config};
 use crate::cli::{NamedItemArgs, StoreArgs};
 use crate::diagnostic_report::{count_noun, escape_for_terminal};
 use crate::exit_code::{CommandExitCode, ExitError, UsageError};
 use crate::mcp_client::{McpClient, McpClientError, McpProtocolChoice, ServerProbe, probe_command};
+use crate::stdout_output;
 use crate::store_command_context::{self, StoreCommandContext, StoreCreationMode};
-use crate::{process_environment, stdout_output};
 
 /// Time limit for testing a server over HTTP.
 const HTTP_TIMEOUT: Duration = Duration::from_secs(10);

@@ -5,11 +5,10 @@ use std::sync::Arc;
 use anyhow::Result;
 use gatelodge_gateway::ActivePolicy;
 use gatelodge_policy::{Call, CallTarget, CalledTool, Category, ClientFacts, Decision, DefinitionStatus, decide};
+use gatelodge_server::{load_stored_config, merge_config, process_environment};
 use gatelodge_store::ServerName;
 use serde::Serialize;
 
-use crate::app::{load_stored_config, merge_config};
-use crate::process_environment;
 use crate::store_command_context::StoreCommandContext;
 
 /// A grant that could call a tool.

@@ -1,26 +1,46 @@
 //! A gateway for one client on standard input and output, in front of one server.
 
 use std::collections::{BTreeMap, HashMap};
+use std::io;
 use std::sync::Arc;
 
-use anyhow::Result;
 use gatelodge_gateway::{Gateway, GatewaySettings, GatewayStores, GrantConfig, GrantServerAccess, UpstreamConfig};
-use gatelodge_store::{Clock, GrantId, GrantToken};
+use gatelodge_store::{Clock, GrantId, GrantToken, GrantTokenError};
 use tokio::signal::unix::{SignalKind, signal};
+
+use crate::process_supervisor;
 
 /// Parameters of a stdio gateway.
 pub struct StdioGateway {
+    /// Stores of the gateway.
     pub stores: GatewayStores,
+    /// Clock for calls and records.
     pub clock: Arc<dyn Clock>,
+    /// The server.
     pub server: UpstreamConfig,
+    /// The policy for the server, and whether it is enforced.
     pub server_access: GrantServerAccess,
     /// Label of the client's grant.
     pub client_label: String,
 }
 
+/// Why a stdio gateway could not be started, or stopped serving.
+#[derive(Debug, thiserror::Error)]
+pub enum RunStdioGatewayError {
+    /// Standard input or output, a signal or the runtime failed.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// No token could be generated.
+    #[error(transparent)]
+    Token(#[from] GrantTokenError),
+}
+
 /// Serves until the client closes standard input or a stop signal arrives. Runs `background` concurrently, and also
 /// stops when it returns.
-pub fn run_stdio_gateway(params: StdioGateway, background: impl Future<Output = ()>) -> Result<()> {
+pub fn run_stdio_gateway(
+    params: StdioGateway,
+    background: impl Future<Output = ()>,
+) -> Result<(), RunStdioGatewayError> {
     let runtime = tokio::runtime::Runtime::new()?;
     let ended = runtime.block_on(async {
         tokio::select! {
@@ -33,10 +53,10 @@ pub fn run_stdio_gateway(params: StdioGateway, background: impl Future<Output = 
     ended
 }
 
-async fn serve_client(params: StdioGateway) -> Result<()> {
+async fn serve_client(params: StdioGateway) -> Result<(), RunStdioGatewayError> {
     let StdioGateway { stores, clock, server, server_access, client_label: label } = params;
     let settings =
-        GatewaySettings { supervisor: crate::process_supervisor::supervisor_command()?, ..GatewaySettings::default() };
+        GatewaySettings { supervisor: process_supervisor::supervisor_command()?, ..GatewaySettings::default() };
     let gateway = Gateway::new(stores, clock, settings);
     // The client never presents this token: it started this process, which is its authorization.
     let token = GrantToken::random()?.hash();
@@ -63,7 +83,7 @@ async fn serve_client(params: StdioGateway) -> Result<()> {
 }
 
 /// Waits for SIGTERM or SIGINT.
-pub async fn wait_for_stop_signal() -> Result<()> {
+pub async fn wait_for_stop_signal() -> io::Result<()> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     tokio::select! {
         _ = terminate.recv() => {}

@@ -206,7 +206,7 @@ impl ConfigReader {
                 continue;
             }
             self.hide_value(value);
-            let name = crate::diagnostic_report::escape_for_terminal(key.get_ref());
+            let name = gatelodge_json::escape_for_terminal(key.get_ref());
             let message = format!("`{name}` is not a field of {what}");
             self.report(
                 ConfigDiagnostic::new(ConfigDiagnosticCode::UnknownField, &key.span(), message)

@@ -1,14 +1,4 @@
-//! Builds and connects the parts of a running gateway: clock, stores, gateway and active configuration.
-
-mod config_reload;
-mod effective_config;
-mod gateway_status_file;
-mod housekeeping;
-mod logging;
-pub mod open_file_limit;
-mod run_gateway;
-mod stdio_gateway;
-mod system_clock;
+//! Opens the stores, and hands them out by trait.
 
 use std::sync::Arc;
 
@@ -18,15 +8,6 @@ use gatelodge_store::{
 };
 
 use crate::config::StoreSection;
-
-pub use effective_config::{
-    EffectiveConfig, StoredConfig, expired_grants, load_stored_config, merge_config, missing_server_text,
-};
-pub use gateway_status_file::{GatewayStatusFile, find_running_gateway, find_status_file};
-pub use logging::{LoggingArgs, start_logging};
-pub use run_gateway::{GatewayStartup, run_gateway};
-pub use stdio_gateway::{StdioGateway, run_stdio_gateway, wait_for_stop_signal};
-pub use system_clock::system_clock;
 
 /// Handles to the stores, one for each trait.
 #[derive(Clone)]
@@ -66,14 +47,14 @@ impl StoreHandles {
 }
 
 /// Opens the stores, creating any that are missing.
-pub fn open(config: &StoreSection, clock: &Arc<dyn Clock>) -> Result<StoreHandles, OpenStoreError> {
+pub fn open_stores(config: &StoreSection, clock: &Arc<dyn Clock>) -> Result<StoreHandles, OpenStoreError> {
     let state = SqliteStateStore::open(&config.data)?;
     let ledger = SqliteLedger::open(&config.data, config.durability, Arc::clone(clock))?;
     Ok(build_stores(state, ledger))
 }
 
 /// Opens existing stores. Creates nothing.
-pub fn open_existing(config: &StoreSection, clock: &Arc<dyn Clock>) -> Result<StoreHandles, OpenStoreError> {
+pub fn open_existing_stores(config: &StoreSection, clock: &Arc<dyn Clock>) -> Result<StoreHandles, OpenStoreError> {
     let state = SqliteStateStore::open_existing(&config.data)?;
     let ledger = SqliteLedger::open_existing(&config.data, config.durability, Arc::clone(clock))?;
     Ok(build_stores(state, ledger))

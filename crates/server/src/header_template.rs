@@ -44,7 +44,7 @@ pub enum HeaderError {
 impl HeaderError {
     /// Returns the error message.
     pub fn message(&self, name: &str) -> String {
-        let name = crate::diagnostic_report::escape_for_terminal(name);
+        let name = gatelodge_json::escape_for_terminal(name);
         match self {
             Self::InvalidName => format!("`{name}` is not a valid header name"),
             Self::Reserved => format!("the gateway sets the header `{name}` itself"),

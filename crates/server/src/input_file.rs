@@ -1,17 +1,14 @@
-//! Reads files and standard input up to a size limit, and writes files.
+//! Reads files and standard input up to a size limit.
 
-use std::fs::{File, OpenOptions};
-use std::io::{ErrorKind, Read, Write};
+use std::fmt;
+use std::fs::File;
+use std::io::{ErrorKind, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use anyhow::{Result, anyhow};
 use gatelodge_json::JsonLimits;
 use gatelodge_policy::DocumentFormat;
-
-use crate::cli::PolicyFormatArg;
-use crate::exit_code::UsageError;
 
 /// Content of a file or of standard input, with its name.
 #[derive(Debug, Clone)]
@@ -34,6 +31,14 @@ pub struct InputFileError {
     pub help: &'static str,
 }
 
+impl fmt::Display for InputFileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for InputFileError {}
+
 /// A file's path and its metadata from just before it was read, so that a change during reading is noticed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileStamp {
@@ -55,17 +60,12 @@ impl FileStamp {
 }
 
 /// Reads a file, or standard input for `-`.
-pub fn read_source(path: &Path) -> Result<InputFileText> {
-    Ok(try_read_source(path).map_err(|error| UsageError(error.message))?)
-}
-
-/// Like [`read_source`], but with an error type for callers that can continue without the file.
-pub fn try_read_source(path: &Path) -> Result<InputFileText, InputFileError> {
+pub fn read_source(path: &Path) -> Result<InputFileText, InputFileError> {
     read_up_to(path, JsonLimits::DOCUMENT.max_bytes)
 }
 
 /// Reads a file with a server's response, which may be larger than a document written by hand.
-pub fn try_read_reply(path: &Path) -> Result<InputFileText, InputFileError> {
+pub fn read_reply(path: &Path) -> Result<InputFileText, InputFileError> {
     read_up_to(path, JsonLimits::REPLY.max_bytes)
 }
 
@@ -95,11 +95,12 @@ fn read_source_error(path: &Path, error: &std::io::Error) -> InputFileError {
 impl InputFileText {
     /// Returns the requested policy format. If none was requested, the file extension determines the format, or else
     /// the first character of the text.
-    pub fn policy_format(&self, requested: Option<PolicyFormatArg>) -> DocumentFormat {
+    pub fn policy_format(&self, requested: Option<DocumentFormat>) -> DocumentFormat {
         let extension = Path::new(&self.name).extension().and_then(|extension| extension.to_str());
         match (requested, extension) {
-            (Some(PolicyFormatArg::Json), _) | (None, Some("json" | "jsonc")) => DocumentFormat::Json,
-            (Some(PolicyFormatArg::Yaml), _) | (None, Some("yaml" | "yml")) => DocumentFormat::Yaml,
+            (Some(format), _) => format,
+            (None, Some("json" | "jsonc")) => DocumentFormat::Json,
+            (None, Some("yaml" | "yml")) => DocumentFormat::Yaml,
             (None, _) => {
                 let first = self.text.iter().find(|byte| !byte.is_ascii_whitespace());
                 if matches!(first, None | Some(b'{' | b'[' | b'/' | b'"')) {
@@ -110,37 +111,4 @@ impl InputFileText {
             }
         }
     }
-}
-
-/// Replaces a file atomically: other programs see either the old or the new content.
-pub fn replace_file(path: &Path, bytes: &[u8]) -> Result<()> {
-    let shown = path.display();
-    let mut name = path.file_name().ok_or_else(|| UsageError(format!("`{shown}` is not a file")))?.to_owned();
-    name.push(format!(".new-{}", std::process::id()));
-    let temporary = path.with_file_name(name);
-    let write = || {
-        let mut file = File::create(&temporary)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        std::fs::rename(&temporary, path)
-    };
-    write().map_err(|error| {
-        let _ = std::fs::remove_file(&temporary);
-        anyhow!("cannot write `{shown}`: {error}; the file is unchanged")
-    })
-}
-
-/// Writes a new file. Refuses to overwrite an existing file.
-pub fn write_new_file(path: &Path, text: &str) -> Result<()> {
-    let shown = path.display();
-    let mut file = OpenOptions::new().write(true).create_new(true).open(path).map_err(|error| match error.kind() {
-        ErrorKind::AlreadyExists => UsageError(format!("`{shown}` exists already; name another file, or remove it")),
-        _ => UsageError(format!("cannot write `{shown}`: {error}")),
-    })?;
-    let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
-    written.map_err(|error| {
-        // An incomplete policy is worse than none.
-        let _ = std::fs::remove_file(path);
-        anyhow!("cannot write `{shown}`: {error}; the incomplete file was removed")
-    })
 }

@@ -17,15 +17,14 @@ mod time_syntax;
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::Result;
 use gatelodge_gateway::{ActivePolicy, GrantConfig, UpstreamConfig};
 use gatelodge_policy::Severity;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::diagnostic_report::{self, DiagnosticJson, DiagnosticRef};
+use crate::document_diagnostic::{DiagnosticJson, DiagnosticRef};
 use crate::header_template::EnvironmentLookup;
-use crate::input_file::{self, FileStamp, InputFileText};
+use crate::input_file::{self, FileStamp, InputFileError, InputFileText};
 use config_diagnostic::{ConfigDiagnostic, ConfigDiagnosticCode};
 use config_reader::ConfigReader;
 use config_sections::{RawAdmin, RawGateway, RawGrant, RawPolicy, RawServer, RawStore, RawTelemetry};
@@ -54,8 +53,11 @@ pub struct GatewayConfig {
 /// Servers, policies and grants defined in the configuration file. Commands cannot change them.
 #[derive(Debug, Clone, Default)]
 pub struct ConfigFileEntries {
+    /// `[[servers]]`.
     pub servers: Vec<UpstreamConfig>,
+    /// `[[policies]]`, parsed.
     pub policies: Vec<Arc<ActivePolicy>>,
+    /// `[[grants]]`.
     pub grants: Vec<GrantConfig>,
 }
 
@@ -83,7 +85,7 @@ pub struct LoadedConfig {
 ///
 /// # Errors
 /// The file itself cannot be read.
-pub fn load_config_file(path: &Path, environment: EnvironmentLookup<'_>) -> Result<LoadedConfig> {
+pub fn load_config_file(path: &Path, environment: EnvironmentLookup<'_>) -> Result<LoadedConfig, InputFileError> {
     let stamp = FileStamp::of(path);
     let source = input_file::read_source(path)?;
     let base_directory = path.parent().unwrap_or(Path::new(""));
@@ -234,22 +236,21 @@ impl ConfigDiagnostics {
         own + self.policy_diagnostics.iter().map(in_policy).sum::<usize>()
     }
 
-    /// Prints all diagnostics with the lines they refer to.
-    pub fn print(&self) {
-        diagnostic_report::print_diagnostics(&self.source, &self.diagnostics);
-        for (source, diagnostics) in &self.policy_diagnostics {
-            diagnostic_report::print_diagnostics(source, diagnostics);
-        }
+    /// Returns the file and the policies that have diagnostics, each with its diagnostics. Secrets are redacted.
+    pub fn documents(&self) -> Vec<(&InputFileText, Vec<DiagnosticRef<'_>>)> {
+        let own = self.diagnostics.iter().map(DiagnosticRef::from).collect();
+        let mut documents = vec![(&self.source, own)];
+        let in_policies = self.policy_diagnostics.iter();
+        documents.extend(in_policies.map(|(source, all)| (source, all.iter().map(DiagnosticRef::from).collect())));
+        documents
     }
 
     /// Returns all diagnostics for JSON output.
     pub fn to_json_diagnostics(&self) -> Vec<DiagnosticJson<'_>> {
-        let own = self.diagnostics.iter().map(|diagnostic| DiagnosticJson::new(&self.source, diagnostic));
-        let in_policies = self.policy_diagnostics.iter();
-        let in_policies = in_policies.flat_map(|(source, diagnostics)| {
-            diagnostics.iter().map(|diagnostic| DiagnosticJson::new(source, DiagnosticRef::from(diagnostic)))
-        });
-        own.chain(in_policies).collect()
+        let documents = self.documents().into_iter();
+        documents
+            .flat_map(|(source, all)| all.into_iter().map(|diagnostic| DiagnosticJson::new(source, diagnostic)))
+            .collect()
     }
 
     /// Returns each diagnostic on one line with its location, for logs.

@@ -1,25 +1,25 @@
 //! Runs a gateway from startup to shutdown: binds the addresses, loads the configuration, serves clients, reloads on
 //! changes and drains running calls.
 
+use std::io;
 use std::net::SocketAddr;
 use std::num::NonZero;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::available_parallelism;
 
-use anyhow::{Context, Result};
 use gatelodge_gateway::{Gateway, GatewaySettings, WorkerThreads};
-use gatelodge_store::Clock;
+use gatelodge_store::{Clock, StoreError};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::info;
 
-use super::config_reload::{ConfigReloader, WatchedConfig};
-use super::gateway_status_file::GatewayStatusFile;
-use super::{StoreHandles, housekeeping, open_file_limit};
 use crate::config::{ConfigFileEntries, GatewaySection, StoreSection};
+use crate::config_reload::{ConfigReloader, WatchedConfig};
+use crate::gateway_status_file::GatewayStatusFile;
 use crate::input_file::FileStamp;
-use crate::{otel_settings, process_environment};
+use crate::store_handles::StoreHandles;
+use crate::{housekeeping, open_file_limit, otel_settings, process_environment, process_supervisor};
 
 /// Parameters for starting a gateway.
 pub struct GatewayStartup {
@@ -33,13 +33,40 @@ pub struct GatewayStartup {
     pub file: Option<(PathBuf, Vec<FileStamp>)>,
 }
 
+/// Why a gateway could not be started, or stopped serving.
+#[derive(Debug, thiserror::Error)]
+pub enum RunGatewayError {
+    /// An address cannot be bound.
+    #[error("cannot listen on {address} (set `listen` in {section} to another address; port 0 takes any free port)")]
+    Bind {
+        /// The address.
+        address: SocketAddr,
+        /// Section of the configuration file that sets it.
+        section: &'static str,
+        /// The error of the operating system.
+        source: io::Error,
+    },
+    /// The worker threads cannot be started.
+    #[error("cannot start the worker threads")]
+    StartWorkers(#[source] io::Error),
+    /// The stored part of the configuration cannot be read.
+    #[error("cannot read the store")]
+    ReadStore(#[source] StoreError),
+    /// A listener failed.
+    #[error("cannot listen")]
+    Serve(#[source] io::Error),
+    /// Signals, the addresses or the program's own path cannot be determined.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
 /// Serves until SIGTERM or SIGINT. Calls `ready` with the address once clients can connect.
 pub async fn run_gateway(
     startup: GatewayStartup,
     stores: StoreHandles,
     clock: Arc<dyn Clock>,
     ready: impl FnOnce(SocketAddr),
-) -> Result<()> {
+) -> Result<(), RunGatewayError> {
     let GatewayStartup { gateway: listen, store, entries, file } = startup;
     open_file_limit::raise_limit(listen.settings.max_connections);
     let client_listener = bind_listener(listen.listen, "[gateway]").await?;
@@ -47,14 +74,11 @@ pub async fn run_gateway(
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let hangup = signal(SignalKind::hangup())?;
     let telemetry = otel_settings::resolve_telemetry(&listen.telemetry, &process_environment::find_variable);
-    let settings = GatewaySettings {
-        supervisor: crate::process_supervisor::supervisor_command()?,
-        telemetry,
-        ..listen.settings.clone()
-    };
+    let settings =
+        GatewaySettings { supervisor: process_supervisor::supervisor_command()?, telemetry, ..listen.settings.clone() };
     // Dropped last: that ends the requests that are still in flight.
-    let workers = WorkerThreads::start(available_parallelism().map_or(1, NonZero::get))
-        .context("cannot start the worker threads")?;
+    let workers =
+        WorkerThreads::start(available_parallelism().map_or(1, NonZero::get)).map_err(RunGatewayError::StartWorkers)?;
     let gateway = Gateway::with_workers(workers.round_robin(), stores.gateway_stores(), Arc::clone(&clock), settings);
     let (address, admin_address) = (client_listener.local_addr()?, admin_listener.local_addr()?);
     let status = GatewayStatusFile {
@@ -75,8 +99,8 @@ pub async fn run_gateway(
     let mut reloader =
         ConfigReloader { gateway: Arc::clone(&gateway), stores, clock, file, entries, data: data.clone(), status };
     // Read before the entries, so that no change in between is missed.
-    let seen = reloader.stores.changes.version().await.context("cannot read the store")?;
-    reloader.apply().await.context("cannot read the store")?;
+    let seen = reloader.stores.changes.version().await.map_err(RunGatewayError::ReadStore)?;
+    reloader.apply().await.map_err(RunGatewayError::ReadStore)?;
     info!(%address, "clients connect to http://{address}/mcp/<server>");
     info!(address = %admin_address, "health, readiness and metrics are at http://{admin_address}");
     ready(address);
@@ -94,10 +118,9 @@ pub async fn run_gateway(
         _ = background => Ok(()),
     };
     own_status.remove(&data);
-    ended.context("cannot listen")
+    ended.map_err(RunGatewayError::Serve)
 }
 
-async fn bind_listener(address: SocketAddr, section: &str) -> Result<TcpListener> {
-    let help = format!("set `listen` in {section} to another address; port 0 takes any free port");
-    TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address} ({help})"))
+async fn bind_listener(address: SocketAddr, section: &'static str) -> Result<TcpListener, RunGatewayError> {
+    TcpListener::bind(address).await.map_err(|source| RunGatewayError::Bind { address, section, source })
 }

@@ -14,13 +14,13 @@ use tokio::signal::unix::Signal;
 use tokio::sync::mpsc;
 use tracing::{error, info, warn};
 
-use super::effective_config::{load_stored_config, merge_config};
-use super::gateway_status_file::GatewayStatusFile;
-use super::{EffectiveConfig, StoreHandles};
 use crate::config::{self, ConfigFileEntries, GatewayConfig, GatewaySection, StoreSection};
-use crate::diagnostic_report::count_noun;
+use crate::count_noun::count_noun;
+use crate::effective_config::{EffectiveConfig, load_stored_config, merge_config};
+use crate::gateway_status_file::GatewayStatusFile;
 use crate::input_file::FileStamp;
 use crate::process_environment;
+use crate::store_handles::StoreHandles;
 
 /// How often files are checked for changes.
 const FILE_POLL_INTERVAL: Duration = Duration::from_millis(500);

@@ -13,7 +13,7 @@ use gatelodge_store::{PolicyName, PolicyVersionNumber};
 use super::config_diagnostic::{ConfigDiagnostic, ConfigDiagnosticCode};
 use super::config_reader::{ConfigReader, SpannedValue};
 use super::config_sections::RawPolicy;
-use crate::diagnostic_report::count_noun;
+use crate::count_noun::count_noun;
 use crate::input_file::{self, FileStamp, InputFileText};
 
 /// Version number that the log shows for policies from the configuration file, which are not versioned.

@@ -90,7 +90,7 @@ pub fn is_loopback(uri: &Uri) -> bool {
 
 /// Redacts a URL for output: the query, the fragment and the user information may contain secrets.
 pub fn redact_url(url: &str) -> String {
-    let url = crate::diagnostic_report::escape_for_terminal(url);
+    let url = gatelodge_json::escape_for_terminal(url);
     let (before, after) = url.split_at_checked(url.find(['?', '#']).unwrap_or(url.len())).unwrap_or((&url, ""));
     let after = after.chars().next().map(|sign| format!("{sign}***")).unwrap_or_default();
     let host = before.split_once("://").map(|(scheme, rest)| (scheme, rest.split_once('/').unwrap_or((rest, ""))));

@@ -4,7 +4,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use gatelodge_clients::quote_for_shell;
+use gatelodge_json::escape_for_terminal;
 
 /// Looks up an environment variable. A value that is not valid UTF-8 is treated as missing.
 #[expect(clippy::disallowed_methods, reason = "the only place where the environment is read")]
@@ -35,7 +35,7 @@ fn can_run(path: &Path) -> bool {
 
 /// Returns why a program cannot be run with `directory` as the current directory, or `None` if it can.
 pub fn find_program_problem(program: &str, directory: &Path) -> Option<String> {
-    let shown = crate::diagnostic_report::escape_for_terminal(program);
+    let shown = escape_for_terminal(program);
     if program.contains('/') {
         return match directory.join(program) {
             path if can_run(&path) => None,
@@ -58,16 +58,4 @@ pub fn current_user() -> String {
     let output = output.ok().filter(|output| output.status.success());
     let name = output.and_then(|output| String::from_utf8(output.stdout).ok()).map(|name| name.trim().to_owned());
     name.filter(|name| !name.is_empty()).unwrap_or_else(|| "unknown".to_owned())
-}
-
-/// Returns the command that starts this program, for printed command lines: its name if it is on `PATH`, otherwise its
-/// full path.
-pub fn own_program_command() -> String {
-    let Ok(full) = std::env::current_exe() else { return "gatelodge".to_owned() };
-    let path = find_variable("PATH").unwrap_or_default();
-    let name = full.file_name().unwrap_or_default();
-    let first =
-        std::env::split_paths(&path).map(|directory| directory.join(name)).find(|candidate| candidate.is_file());
-    let is_same = first.is_some_and(|first| first.canonicalize().ok() == full.canonicalize().ok());
-    quote_for_shell(&if is_same { name.to_string_lossy().into_owned() } else { full.display().to_string() })
 }

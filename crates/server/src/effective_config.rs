@@ -12,10 +12,10 @@ use gatelodge_policy::{DocumentFormat, parse};
 use gatelodge_store::{EnforcementMode, Grant, GrantServerAttachment, StoreError, StoredPolicy, StoredServer};
 use jiff::Timestamp;
 
-use super::StoreHandles;
 use crate::config::ConfigFileEntries;
 use crate::header_template::{self, EnvironmentLookup};
 use crate::server_url;
+use crate::store_handles::StoreHandles;
 
 /// Configuration entries read from the store.
 #[derive(Debug, Default)]
@@ -31,7 +31,9 @@ pub struct StoredConfig {
 /// The active configuration, with warnings for operators.
 #[derive(Debug, Default)]
 pub struct EffectiveConfig {
+    /// Servers that clients can reach.
     pub servers: Vec<UpstreamConfig>,
+    /// Grants that are not revoked.
     pub grants: Vec<GrantConfig>,
     /// Warnings about entries that are left out, overridden or incomplete, with reasons.
     pub warnings: Vec<String>,

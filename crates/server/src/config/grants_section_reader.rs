@@ -174,7 +174,7 @@ fn token_from_environment(
     let Some(text) = environment(&name.value) else {
         // The value may be the token itself with a character missing.
         let is_name = name.value.len() <= 40 && !name.value.starts_with("glt_");
-        let shown = if is_name { crate::diagnostic_report::escape_for_terminal(&name.value) } else { "***".to_owned() };
+        let shown = if is_name { gatelodge_json::escape_for_terminal(&name.value) } else { "***".to_owned() };
         let message = format!("environment variable `{shown}` is not set");
         let help = "set it where the gateway starts (a value that is not UTF-8 counts as missing); `gatelodge grant token` generates a token";
         return Err(ConfigDiagnostic::new(ConfigDiagnosticCode::MissingVariable, &name.span, message).with_help(help));

@@ -5,7 +5,7 @@ use std::ops::Range;
 use gatelodge_policy::Severity;
 
 use super::config_redaction::redact_tokens;
-use crate::diagnostic_report::DiagnosticRef;
+use crate::document_diagnostic::DiagnosticRef;
 
 /// An error or warning about the configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]

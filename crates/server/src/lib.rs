@@ -1,0 +1,37 @@
+//! Builds and connects the parts of a running gateway: configuration, clock, stores and the gateway itself.
+//!
+//! Programs read their arguments, print, and choose an exit code; everything between is here, so that the command line is
+//! only one of several front ends. [`run_gateway`] starts a gateway and serves until it is stopped; [`run_stdio_gateway`]
+//! serves one client on standard input and output. The configuration file and the store together make the
+//! [`EffectiveConfig`].
+
+pub mod config;
+pub mod header_template;
+pub mod input_file;
+pub mod open_file_limit;
+pub mod process_environment;
+pub mod process_supervisor;
+pub mod server_url;
+
+mod config_reload;
+mod count_noun;
+mod document_diagnostic;
+mod effective_config;
+mod gateway_status_file;
+mod housekeeping;
+mod otel_settings;
+mod run_gateway;
+mod stdio_gateway;
+mod store_handles;
+mod system_clock;
+
+pub use count_noun::count_noun;
+pub use document_diagnostic::{DiagnosticJson, DiagnosticRef};
+pub use effective_config::{
+    EffectiveConfig, StoredConfig, expired_grants, load_stored_config, merge_config, missing_server_text,
+};
+pub use gateway_status_file::{GatewayStatusFile, find_running_gateway, find_status_file};
+pub use run_gateway::{GatewayStartup, RunGatewayError, run_gateway};
+pub use stdio_gateway::{RunStdioGatewayError, StdioGateway, run_stdio_gateway, wait_for_stop_signal};
+pub use store_handles::{StoreHandles, open_existing_stores, open_stores};
+pub use system_clock::system_clock;
