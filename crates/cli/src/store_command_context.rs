@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use anyhow::Result;
 use gatelodge_server::config::{self, ConfigFileEntries, GatewayConfig, StoreSection};
-use gatelodge_server::{StoreHandles, process_environment};
-use gatelodge_store::{AdminLogEntry, Clock, OpenStoreError};
+use gatelodge_server::{
+    EffectiveConfig, PolicyCache, StoreHandles, load_stored_config, merge_config, process_environment,
+};
+use gatelodge_store::{AdminLogEntry, Clock, OpenStoreError, StoreError};
 use serde_json::Value;
 
 use crate::cli::StoreArgs;
@@ -44,7 +46,7 @@ pub struct InvalidConfigError;
 /// Reads the configuration if `--config` names one, and prints its errors.
 pub fn load_config(args: &StoreArgs) -> Result<Result<Option<GatewayConfig>, InvalidConfigError>> {
     let Some(path) = &args.config else { return Ok(Ok(None)) };
-    let loaded = config::load_config_file(path, &process_environment::find_variable)?;
+    let loaded = config::load_config_file(path, &process_environment::find_variable, &mut PolicyCache::default())?;
     match loaded.config {
         Some(config) => Ok(Ok(Some(config))),
         None => {
@@ -98,6 +100,13 @@ impl StoreCommandContext {
     /// Returns the entries defined in the configuration file, or no entries if there is no file.
     pub fn config_entries(&self) -> ConfigFileEntries {
         self.config.as_ref().map(|config| config.entries.clone()).unwrap_or_default()
+    }
+
+    /// Merges the entries from the configuration file with the stored ones.
+    pub async fn effective_config(&self) -> Result<EffectiveConfig, StoreError> {
+        let stored = load_stored_config(&self.stores).await?;
+        let environment = &process_environment::find_variable;
+        Ok(merge_config(&self.config_entries(), &stored, environment, &mut PolicyCache::default()))
     }
 
     /// Builds an admin log entry for a change. `detail` must not contain secrets.

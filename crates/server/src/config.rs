@@ -25,6 +25,7 @@ use toml::de::{DeTable, DeValue};
 use crate::document_diagnostic::{DiagnosticJson, DiagnosticRef};
 use crate::header_template::EnvironmentLookup;
 use crate::input_file::{self, FileStamp, InputFileError, InputFileText};
+use crate::policy_cache::PolicyCache;
 use config_diagnostic::{ConfigDiagnostic, ConfigDiagnosticCode};
 use config_reader::ConfigReader;
 use config_sections::{RawAdmin, RawGateway, RawGrant, RawPolicy, RawServer, RawStore, RawTelemetry};
@@ -81,15 +82,20 @@ pub struct LoadedConfig {
     pub diagnostics: ConfigDiagnostics,
 }
 
-/// Reads a configuration file and all files it refers to.
+/// Reads a configuration file and all files it refers to. Policies whose text is in `policies` are not compiled again;
+/// afterwards it contains the policies of this file.
 ///
 /// # Errors
 /// The file itself cannot be read.
-pub fn load_config_file(path: &Path, environment: EnvironmentLookup<'_>) -> Result<LoadedConfig, InputFileError> {
+pub fn load_config_file(
+    path: &Path,
+    environment: EnvironmentLookup<'_>,
+    policies: &mut PolicyCache,
+) -> Result<LoadedConfig, InputFileError> {
     let stamp = FileStamp::of(path);
     let source = input_file::read_source(path)?;
     let base_directory = path.parent().unwrap_or(Path::new(""));
-    Ok(load_config_text(source, base_directory, stamp, environment))
+    Ok(load_config_text(source, base_directory, stamp, environment, policies))
 }
 
 fn load_config_text(
@@ -97,6 +103,7 @@ fn load_config_text(
     base_directory: &Path,
     stamp: FileStamp,
     environment: EnvironmentLookup<'_>,
+    policy_cache: &mut PolicyCache,
 ) -> LoadedConfig {
     let text = String::from_utf8_lossy(&source.text).into_owned();
     let mut reader = ConfigReader::default();
@@ -136,7 +143,7 @@ fn load_config_text(
     }
     let raw = read_sections(root.get_ref(), &mut reader);
     let servers = servers_section_reader::read_servers(raw.servers, base_directory, environment, &mut reader);
-    let policies = policies_section_reader::read_policies(raw.policies, base_directory, &mut reader);
+    let policies = policies_section_reader::read_policies(raw.policies, base_directory, policy_cache, &mut reader);
     let context = grants_section_reader::GrantsSectionContext {
         servers: &servers,
         policies: &policies,

@@ -2,6 +2,8 @@
 //! SIGHUP.
 //!
 //! An invalid file changes nothing: its errors are logged and written to the status file that `status` reads.
+//!
+//! Reading files and compiling policies happens on a thread for blocking work: this task also accepts connections.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,6 +21,7 @@ use crate::count_noun::count_noun;
 use crate::effective_config::{EffectiveConfig, load_stored_config, merge_config};
 use crate::gateway_status_file::GatewayStatusFile;
 use crate::input_file::FileStamp;
+use crate::policy_cache::PolicyCache;
 use crate::process_environment;
 use crate::store_handles::StoreHandles;
 
@@ -41,6 +44,8 @@ pub struct ConfigReloader {
     pub file: Option<WatchedConfig>,
     /// Entries from the configuration file or, without a file, from the command that started the gateway.
     pub entries: ConfigFileEntries,
+    /// Compiled policies from the store.
+    pub stored_policies: PolicyCache,
     /// Data directory, which contains the status file.
     pub data: PathBuf,
     /// Content of the status file.
@@ -55,6 +60,8 @@ pub struct WatchedConfig {
     pub files: Vec<FileStamp>,
     /// Sections whose changes take effect only after a restart.
     pub restart_only: (GatewaySection, StoreSection),
+    /// Compiled policies from the file.
+    pub policies: PolicyCache,
 }
 
 impl WatchedConfig {
@@ -83,7 +90,13 @@ impl ConfigReloader {
     /// Merges the entries from the file and the store, and applies the result to the gateway.
     pub async fn apply(&mut self) -> Result<(), StoreError> {
         let stored = load_stored_config(&self.stores).await?;
-        let active_config = merge_config(&self.entries, &stored, &process_environment::find_variable);
+        let (entries, mut policies) = (self.entries.clone(), std::mem::take(&mut self.stored_policies));
+        let (active_config, policies) = run_blocking(move || {
+            let merged = merge_config(&entries, &stored, &process_environment::find_variable, &mut policies);
+            (merged, policies)
+        })
+        .await;
+        self.stored_policies = policies;
         log_effective_config(&active_config, self.clock.now());
         self.status.servers = active_config.servers.iter().map(|server| server.name.to_string()).collect();
         self.status.warnings.clone_from(&active_config.warnings);
@@ -112,7 +125,7 @@ impl ConfigReloader {
                         if let Some(file) = &mut self.file {
                             file.wait_until_stable().await;
                         }
-                        self.reload_file()
+                        self.reload_file().await
                     }
                 };
                 if is_changed || is_retry_needed {
@@ -132,7 +145,7 @@ impl ConfigReloader {
             return false;
         }
         file.wait_until_stable().await;
-        self.reload_file()
+        self.reload_file().await
     }
 
     /// Applies a configuration change. Returns true if the store could not be read and the caller must try again.
@@ -151,9 +164,16 @@ impl ConfigReloader {
 
     /// Reloads the configuration file. Returns false if it is invalid, in which case the current configuration stays
     /// active.
-    fn reload_file(&mut self) -> bool {
+    async fn reload_file(&mut self) -> bool {
         let Some(file) = &mut self.file else { return true };
-        let errors = match config::load_config_file(&file.path, &process_environment::find_variable) {
+        let (path, mut policies) = (file.path.clone(), std::mem::take(&mut file.policies));
+        let (loaded, policies) = run_blocking(move || {
+            let loaded = config::load_config_file(&path, &process_environment::find_variable, &mut policies);
+            (loaded, policies)
+        })
+        .await;
+        file.policies = policies;
+        let errors = match loaded {
             Ok(loaded) => {
                 file.files = loaded.diagnostics.files().to_vec();
                 let lines = loaded.diagnostics.log_lines();
@@ -186,6 +206,18 @@ impl ConfigReloader {
         if let Err(error) = self.status.write(&self.data) {
             warn!(%error, "cannot write the status file for `gatelodge status`: {error}");
         }
+    }
+}
+
+/// Runs `work` on a thread for blocking work.
+async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // The runtime is shutting down, and drops this future next.
+            Err(_) => std::future::pending().await,
+        },
     }
 }
 
@@ -240,44 +272,4 @@ fn log_effective_config(active_config: &EffectiveConfig, now: Timestamp) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_change_between_reading_and_the_first_poll_is_reported_once() {
-        let dir = tempfile::tempdir().expect("a directory");
-        let (path, policy) = (dir.path().join("gatelodge.toml"), dir.path().join("policy.json"));
-        std::fs::write(&policy, r#"{"version": "1", "default": "deny"}"#).expect("written");
-        let text = "[store]\ndata = \"data\"\n[[policies]]\nname = \"a\"\nfile = \"policy.json\"\n";
-        std::fs::write(&path, text).expect("written");
-        let config = config::load_config_file(&path, &|_| None).expect("a file").config.expect("a configuration");
-        std::fs::write(&policy, r#"{"version": "1", "default": "allow"}"#).expect("written");
-        let mut file = WatchedConfig { path, files: config.files, restart_only: (config.gateway, config.store) };
-        assert!(file.has_changed());
-        assert!(!file.has_changed());
-    }
-
-    #[tokio::test]
-    async fn files_are_read_only_after_writing_has_finished() {
-        let dir = tempfile::tempdir().expect("a directory");
-        let path = dir.path().join("gatelodge.toml");
-        let original = "[store]\ndata = \"data\"\n";
-        std::fs::write(&path, original).expect("written");
-        let config = config::load_config_file(&path, &|_| None).expect("a file").config.expect("a configuration");
-        let mut file =
-            WatchedConfig { path: path.clone(), files: config.files, restart_only: (config.gateway, config.store) };
-        // An editor that writes in place: the file is empty in between, which is a valid configuration.
-        std::fs::write(&path, "").expect("emptied");
-        assert!(file.has_changed());
-        let (target, later) = (path.clone(), format!("{original}# more\n"));
-        let text = later.clone();
-        let writing = tokio::spawn(async move {
-            tokio::time::sleep(FILE_SETTLE_TIME / 2).await;
-            std::fs::write(&target, text).expect("written");
-        });
-        file.wait_until_stable().await;
-        assert_eq!(std::fs::read_to_string(&path).expect("a file"), later);
-        writing.await.expect("a writer");
-        assert!(!file.has_changed());
-    }
-}
+mod tests;

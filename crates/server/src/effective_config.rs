@@ -8,12 +8,12 @@ use gatelodge_gateway::{
     ActivePolicy, GrantConfig, GrantServerAccess, PinningSettings, UpstreamConfig, UpstreamHttpConfig,
     UpstreamTransport,
 };
-use gatelodge_policy::{DocumentFormat, parse};
 use gatelodge_store::{EnforcementMode, Grant, GrantServerAttachment, StoreError, StoredPolicy, StoredServer};
 use jiff::Timestamp;
 
 use crate::config::ConfigFileEntries;
 use crate::header_template::{self, EnvironmentLookup};
+use crate::policy_cache::PolicyCache;
 use crate::server_url;
 use crate::store_handles::StoreHandles;
 
@@ -48,11 +48,13 @@ pub async fn load_stored_config(stores: &StoreHandles) -> Result<StoredConfig, S
     Ok(StoredConfig { servers: stores.servers.list().await?, policies, grants: stores.grants.list().await? })
 }
 
-/// Merges the entries from the file with the stored ones.
+/// Merges the entries from the file with the stored ones. Stored policies whose text is in `policies` are not compiled
+/// again; afterwards it contains those of this configuration.
 pub fn merge_config(
     entries: &ConfigFileEntries,
     stored: &StoredConfig,
     environment: EnvironmentLookup<'_>,
+    policies: &mut PolicyCache,
 ) -> EffectiveConfig {
     let mut config =
         EffectiveConfig { servers: entries.servers.clone(), grants: entries.grants.clone(), warnings: Vec::new() };
@@ -64,7 +66,7 @@ pub fn merge_config(
             config.warnings.push(duplicate_warning("server", server.name.as_str()));
         }
     }
-    let policies = config.merge_policies(entries, stored);
+    let policies = config.merge_policies(entries, stored, policies);
     let labels: HashSet<&str> = entries.grants.iter().map(|grant| grant.label.as_ref()).collect();
     let tokens: HashSet<_> = entries.grants.iter().map(|grant| grant.token).collect();
     for grant in stored.grants.iter().filter(|grant| grant.revoked_at.is_none()) {
@@ -125,6 +127,7 @@ impl EffectiveConfig {
         &mut self,
         entries: &ConfigFileEntries,
         stored: &StoredConfig,
+        cache: &mut PolicyCache,
     ) -> HashMap<String, Arc<ActivePolicy>> {
         let from_file = entries.policies.iter().map(|policy| (policy.name.to_string(), Arc::clone(policy)));
         let mut policies: HashMap<_, _> = from_file.collect();
@@ -133,18 +136,17 @@ impl EffectiveConfig {
                 self.warnings.push(duplicate_warning("policy", stored.name.as_str()));
                 continue;
             }
-            let format = if stored.is_yaml { DocumentFormat::Yaml } else { DocumentFormat::Json };
-            match parse(stored.text.as_bytes(), format) {
-                Ok(policy) => {
-                    let active = ActivePolicy { name: stored.name.clone(), version: stored.version, policy };
-                    policies.insert(stored.name.to_string(), Arc::new(active));
+            match cache.compile_stored(stored) {
+                Some(policy) => {
+                    policies.insert(stored.name.to_string(), policy);
                 }
-                Err(_) => self.warnings.push(format!(
+                None => self.warnings.push(format!(
                     "policy `{}` version {} is invalid: calls under grants that use it are refused",
                     stored.name, stored.version
                 )),
             }
         }
+        cache.remove_unused();
         policies
     }
 

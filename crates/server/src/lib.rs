@@ -20,6 +20,7 @@ mod effective_config;
 mod gateway_status_file;
 mod housekeeping;
 mod otel_settings;
+mod policy_cache;
 mod run_gateway;
 mod stdio_gateway;
 mod store_handles;
@@ -31,7 +32,8 @@ pub use effective_config::{
     EffectiveConfig, StoredConfig, expired_grants, load_stored_config, merge_config, missing_server_text,
 };
 pub use gateway_status_file::{GatewayStatusFile, find_running_gateway, find_status_file};
-pub use run_gateway::{GatewayStartup, RunGatewayError, run_gateway};
+pub use policy_cache::{CheckedPolicy, PolicyCache};
+pub use run_gateway::{GatewayConfigFile, GatewayStartup, RunGatewayError, run_gateway};
 pub use stdio_gateway::{RunStdioGatewayError, StdioGateway, run_stdio_gateway, wait_for_stop_signal};
 pub use store_handles::{StoreHandles, open_existing_stores, open_stores};
 pub use system_clock::system_clock;

@@ -18,6 +18,7 @@ use crate::config::{ConfigFileEntries, GatewaySection, StoreSection};
 use crate::config_reload::{ConfigReloader, WatchedConfig};
 use crate::gateway_status_file::GatewayStatusFile;
 use crate::input_file::FileStamp;
+use crate::policy_cache::PolicyCache;
 use crate::store_handles::StoreHandles;
 use crate::{housekeeping, open_file_limit, otel_settings, process_environment, process_supervisor};
 
@@ -29,8 +30,18 @@ pub struct GatewayStartup {
     pub store: StoreSection,
     /// Configuration entries to use in addition to those in the store.
     pub entries: ConfigFileEntries,
-    /// The configuration file that defines the entries, and all files it refers to.
-    pub file: Option<(PathBuf, Vec<FileStamp>)>,
+    /// The configuration file that defines the entries.
+    pub file: Option<GatewayConfigFile>,
+}
+
+/// The configuration file that a gateway was started with.
+pub struct GatewayConfigFile {
+    /// Path of the file.
+    pub path: PathBuf,
+    /// The file and all files it refers to, as they were when they were read.
+    pub files: Vec<FileStamp>,
+    /// Its policies.
+    pub policies: PolicyCache,
 }
 
 /// Why a gateway could not be started, or stopped serving.
@@ -85,7 +96,7 @@ pub async fn run_gateway(
         pid: std::process::id(),
         listen: address,
         admin: admin_address,
-        config: file.as_ref().map(|(path, _)| path.clone()),
+        config: file.as_ref().map(|file| file.path.clone()),
         loaded_at: clock.now(),
         servers: Vec::new(),
         grants: 0,
@@ -95,9 +106,22 @@ pub async fn run_gateway(
     let (own_status, data) = (status.clone(), store.data.clone());
     let pruning = housekeeping::prune_periodically(Arc::clone(&stores.ledger), Arc::clone(&clock), store.retention);
     let watching = housekeeping::watch_ledger(Arc::clone(&stores.sqlite_ledger));
-    let file = file.map(|(path, files)| WatchedConfig { path, files, restart_only: (listen, store) });
-    let mut reloader =
-        ConfigReloader { gateway: Arc::clone(&gateway), stores, clock, file, entries, data: data.clone(), status };
+    let file = file.map(|GatewayConfigFile { path, files, policies }| WatchedConfig {
+        path,
+        files,
+        restart_only: (listen, store),
+        policies,
+    });
+    let mut reloader = ConfigReloader {
+        gateway: Arc::clone(&gateway),
+        stores,
+        clock,
+        file,
+        entries,
+        stored_policies: PolicyCache::default(),
+        data: data.clone(),
+        status,
+    };
     // Read before the entries, so that no change in between is missed.
     let seen = reloader.stores.changes.version().await.map_err(RunGatewayError::ReadStore)?;
     reloader.apply().await.map_err(RunGatewayError::ReadStore)?;

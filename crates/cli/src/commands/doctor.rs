@@ -5,7 +5,7 @@ mod doctor_checks;
 
 use anyhow::Result;
 use gatelodge_server::config::{self, DEFAULT_ADMIN_ADDRESS, DEFAULT_GATEWAY_ADDRESS, GatewayConfig};
-use gatelodge_server::process_environment;
+use gatelodge_server::{PolicyCache, process_environment};
 use serde::Serialize;
 
 use crate::cli::DoctorArgs;
@@ -101,7 +101,7 @@ async fn run_checks(args: &DoctorArgs) -> Result<Vec<DoctorCheckResult>> {
 
 fn check_config(args: &DoctorArgs, checks: &mut Vec<DoctorCheckResult>) -> Result<Option<GatewayConfig>> {
     let Some(path) = &args.store.config else { return Ok(None) };
-    let loaded = config::load_config_file(path, &process_environment::find_variable)?;
+    let loaded = config::load_config_file(path, &process_environment::find_variable, &mut PolicyCache::default())?;
     let name = "configuration";
     let lines = loaded.diagnostics.log_lines();
     if loaded.config.is_some() && lines.is_empty() {

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use gatelodge_server::config::{self, ConfigFileEntries, LoadedConfig};
-use gatelodge_server::{GatewayStartup, process_environment};
+use gatelodge_server::{GatewayConfigFile, GatewayStartup, PolicyCache, process_environment};
 
 use crate::cli::ServeArgs;
 use crate::commands::time_text::local_time;
@@ -14,8 +14,9 @@ pub fn run(args: ServeArgs) -> Result<CommandExitCode> {
         UsageError("name the configuration with `--config gatelodge.toml`, or set `GATELODGE_CONFIG`".to_owned())
     })?;
     let shown = diagnostic_report::escape_for_terminal(&path.display().to_string());
+    let mut policies = PolicyCache::default();
     let LoadedConfig { config, diagnostics, .. } =
-        config::load_config_file(&path, &process_environment::find_variable)?;
+        config::load_config_file(&path, &process_environment::find_variable, &mut policies)?;
     if args.check && args.json {
         stdout_output::print_json(&diagnostics.to_json_diagnostics())?;
     } else {
@@ -47,7 +48,7 @@ pub fn run(args: ServeArgs) -> Result<CommandExitCode> {
     let clock = gatelodge_server::system_clock();
     let stores =
         gatelodge_server::open_stores(&config.store, &clock).map_err(store_command_context::open_store_error)?;
-    let file = Some((path, config.files));
+    let file = Some(GatewayConfigFile { path, files: config.files, policies });
     let plan = GatewayStartup { gateway: config.gateway, store: config.store, entries: config.entries, file };
     // Connections are served by the workers' own threads; this runtime is for the rest.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;

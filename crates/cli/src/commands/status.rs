@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use gatelodge_server::{GatewayStatusFile, config, load_stored_config, merge_config, process_environment};
+use gatelodge_server::{GatewayStatusFile, PolicyCache, config, process_environment};
 use gatelodge_store::ChainHead;
 use serde::Serialize;
 
@@ -78,7 +78,7 @@ pub fn run(args: StatusArgs) -> Result<CommandExitCode> {
     let mut errors = Vec::new();
     // An invalid file is reported as part of the status, so that the rest is still printed.
     if let Some(path) = &args.store.config {
-        let loaded = config::load_config_file(path, &process_environment::find_variable)?;
+        let loaded = config::load_config_file(path, &process_environment::find_variable, &mut PolicyCache::default())?;
         if loaded.config.is_none() {
             errors = loaded.diagnostics.log_lines();
             store.config = None;
@@ -114,11 +114,7 @@ async fn load_status(ctx: &StoreCommandContext) -> Result<StatusReport> {
     let (servers, warnings) = match &gateway.status_file {
         Some(file) => (file.servers.clone(), file.warnings.clone()),
         None => {
-            let active_config = merge_config(
-                &ctx.config_entries(),
-                &load_stored_config(&ctx.stores).await?,
-                &process_environment::find_variable,
-            );
+            let active_config = ctx.effective_config().await?;
             (active_config.servers.iter().map(|server| server.name.to_string()).collect(), active_config.warnings)
         }
     };

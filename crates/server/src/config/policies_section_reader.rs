@@ -3,21 +3,19 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use gatelodge_gateway::ActivePolicy;
-use gatelodge_policy::{Severity, lint, parse};
-use gatelodge_store::{PolicyName, PolicyVersionNumber};
+use gatelodge_policy::{Severity, lint};
+use gatelodge_store::PolicyName;
 
 use super::config_diagnostic::{ConfigDiagnostic, ConfigDiagnosticCode};
 use super::config_reader::{ConfigReader, SpannedValue};
 use super::config_sections::RawPolicy;
 use crate::count_noun::count_noun;
 use crate::input_file::{self, FileStamp, InputFileText};
-
-/// Version number that the log shows for policies from the configuration file, which are not versioned.
-pub const FILE_POLICY_VERSION: PolicyVersionNumber = PolicyVersionNumber(0);
+use crate::policy_cache::{CheckedPolicy, PolicyCache};
 
 /// Parts of messages about policy names: singular, plural, and a hint about what the name is used for.
 const POLICY_NAME_MESSAGES: (&str, &str, &str) = ("policy", "policies", "grants refer to it");
@@ -35,8 +33,13 @@ pub struct PoliciesSection {
     pub files: Vec<FileStamp>,
 }
 
-/// Validates the `[[policies]]` sections.
-pub fn read_policies(raw: Vec<RawPolicy>, base_directory: &Path, reader: &mut ConfigReader) -> PoliciesSection {
+/// Validates the `[[policies]]` sections. Policies whose text is in `cache` are not compiled again.
+pub fn read_policies(
+    raw: Vec<RawPolicy>,
+    base_directory: &Path,
+    cache: &mut PolicyCache,
+    reader: &mut ConfigReader,
+) -> PoliciesSection {
     let mut policies = PoliciesSection::default();
     for raw in raw {
         let name = reader.read_unique_name::<PolicyName>(
@@ -51,22 +54,31 @@ pub fn read_policies(raw: Vec<RawPolicy>, base_directory: &Path, reader: &mut Co
             reader.report(diagnostic.with_help("add `file = \"policy.json\"`"));
             continue;
         };
-        if let (Some(policy), Some(name)) =
-            (read_document(&base_directory.join(file), &span, &mut policies, reader), name)
-        {
-            let active = ActivePolicy { name: name.clone(), version: FILE_POLICY_VERSION, policy };
-            policies.valid.insert(name.to_string(), Arc::new(active));
+        let document = PolicyDocument { path: base_directory.join(file), name, span };
+        if let Some(policy) = read_document(&document, cache, &mut policies, reader) {
+            policies.valid.insert(policy.name.to_string(), policy);
         }
     }
+    cache.remove_unused();
     policies
 }
 
+/// A policy file that the configuration refers to.
+struct PolicyDocument {
+    path: PathBuf,
+    /// Name of the policy, or `None` if it is missing or invalid.
+    name: Option<PolicyName>,
+    /// Location of the path in the configuration file.
+    span: Range<usize>,
+}
+
 fn read_document(
-    path: &Path,
-    span: &Range<usize>,
+    document: &PolicyDocument,
+    cache: &mut PolicyCache,
     policies: &mut PoliciesSection,
     reader: &mut ConfigReader,
-) -> Option<gatelodge_policy::Policy> {
+) -> Option<Arc<ActivePolicy>> {
+    let PolicyDocument { path, name, span } = document;
     policies.files.push(FileStamp::of(path));
     let source = match input_file::read_source(path) {
         Ok(source) => source,
@@ -77,10 +89,12 @@ fn read_document(
         }
     };
     let format = source.policy_format(None);
-    let found = lint(&source.text, format, None);
+    let CheckedPolicy { policy, diagnostics: found } = match name {
+        Some(name) => cache.compile_file(name, &source.text, format),
+        None => CheckedPolicy { policy: None, diagnostics: lint(&source.text, format, None) },
+    };
     let errors = found.iter().filter(|diagnostic| diagnostic.severity == Severity::Error).count();
-    let policy = parse(&source.text, format).ok();
-    if errors > 0 || policy.is_none() {
+    if errors > 0 || (name.is_some() && policy.is_none()) {
         let message = format!("the policy has {}", count_noun(errors, "error"));
         reader.report(
             ConfigDiagnostic::new(ConfigDiagnosticCode::BadPolicy, span, message)

@@ -9,8 +9,8 @@ use std::time::Duration;
 use gatelodge_gateway::{UpstreamConfig, UpstreamProcessConfig, UpstreamTransport, fits_tool_name_limit};
 use gatelodge_server::config::{ConfigFileEntries, GatewaySection, StoreSection};
 use gatelodge_server::{
-    EffectiveConfig, GatewayStatusFile, StoreHandles, StoredConfig, header_template, load_stored_config, merge_config,
-    missing_server_text, open_file_limit, process_environment,
+    EffectiveConfig, GatewayStatusFile, PolicyCache, StoreHandles, StoredConfig, header_template, load_stored_config,
+    merge_config, missing_server_text, open_file_limit, process_environment,
 };
 use gatelodge_store::{CallLogFilter, Clock, OpenStoreError};
 use jiff::Timestamp;
@@ -163,7 +163,8 @@ pub async fn check_servers(
         Some(stores) => load_stored_config(stores).await.unwrap_or_default(),
         None => StoredConfig::default(),
     };
-    let active_config = merge_config(entries, &stored, &process_environment::find_variable);
+    let active_config =
+        merge_config(entries, &stored, &process_environment::find_variable, &mut PolicyCache::default());
     let running = status.map(|status| status.servers.as_slice()).unwrap_or_default();
     let running_only: Vec<&String> = running
         .iter()

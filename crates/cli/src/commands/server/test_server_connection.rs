@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use anyhow::Result;
 use gatelodge_gateway::{UpstreamConfig, UpstreamTransport};
-use gatelodge_server::{load_stored_config, merge_config, process_environment};
 use http::HeaderMap;
 use serde::Serialize;
 use serde_json::Value;
@@ -68,11 +67,7 @@ async fn print_report(server: &UpstreamConfig, json: bool) -> Result<CommandExit
 }
 
 async fn load_server(ctx: &StoreCommandContext, name: &str) -> Result<UpstreamConfig> {
-    let active_config = merge_config(
-        &ctx.config_entries(),
-        &load_stored_config(&ctx.stores).await?,
-        &process_environment::find_variable,
-    );
+    let active_config = ctx.effective_config().await?;
     if let Some(server) = active_config.servers.into_iter().find(|server| server.name.as_str() == name) {
         return Ok(server);
     }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use anyhow::Result;
 use gatelodge_gateway::ActivePolicy;
 use gatelodge_policy::{Call, CallTarget, CalledTool, Category, ClientFacts, Decision, DefinitionStatus, decide};
-use gatelodge_server::{load_stored_config, merge_config, process_environment};
 use gatelodge_store::ServerName;
 use serde::Serialize;
 
@@ -24,11 +23,7 @@ pub(super) type ServerGrantPolicies = Vec<(String, Arc<ActivePolicy>)>;
 
 /// Searches the active configuration for the grants to which a server is attached, and returns their policies.
 pub(super) async fn load_grant_policies(ctx: &StoreCommandContext, server: &ServerName) -> Result<ServerGrantPolicies> {
-    let active_config = merge_config(
-        &ctx.config_entries(),
-        &load_stored_config(&ctx.stores).await?,
-        &process_environment::find_variable,
-    );
+    let active_config = ctx.effective_config().await?;
     let policies = active_config.grants.into_iter().filter_map(|grant| {
         let policy = grant.servers.get(server)?.policy.clone()?;
         Some((grant.label.to_string(), policy))
