@@ -25,6 +25,7 @@ mod run_gateway;
 mod stdio_gateway;
 mod store_handles;
 mod system_clock;
+mod tool_drift;
 
 pub use count_noun::count_noun;
 pub use document_diagnostic::{DiagnosticJson, DiagnosticRef};
@@ -37,3 +38,4 @@ pub use run_gateway::{GatewayConfigFile, GatewayStartup, RunGatewayError, run_ga
 pub use stdio_gateway::{RunStdioGatewayError, StdioGateway, run_stdio_gateway, wait_for_stop_signal};
 pub use store_handles::{StoreHandles, open_existing_stores, open_stores};
 pub use system_clock::system_clock;
+pub use tool_drift::{DriftKind, LapsedOverride, ToolAccessGrant, ToolDrift, find_drifts};

@@ -2,10 +2,10 @@
 
 mod accept_tools;
 mod add_server;
+mod drift_text;
 mod list_servers;
 mod override_category;
 pub mod test_server_connection;
-mod tool_drift;
 mod tool_risks;
 
 use anyhow::Result;

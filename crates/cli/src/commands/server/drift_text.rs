@@ -1,8 +1,8 @@
 //! Formats tool drift for the terminal.
 
 use gatelodge_catalogue::category_name;
+use gatelodge_server::{DriftKind, ToolAccessGrant, ToolDrift};
 
-use super::{DriftKind, ToolAccessGrant, ToolDrift};
 use crate::diagnostic_report::escape_for_terminal;
 
 /// Summarizes the drift of a tool in one line.

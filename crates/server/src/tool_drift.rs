@@ -1,28 +1,27 @@
 //! Compares the tool definitions that a server currently lists with the accepted ones.
 
 mod definition_diff;
-mod drift_text;
 mod tool_access_grants;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use anyhow::Result;
 use gatelodge_gateway::{ToolCategorization, categorize_accepted_tools, categorize_tools, confusable_names};
 use gatelodge_policy::Category;
 use gatelodge_store::{CategoryOverride, ServerName, ServerTools, ToolDefinition};
 use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 
-use crate::store_command_context::StoreCommandContext;
+use crate::effective_config::EffectiveConfig;
 use definition_diff::definition_diff;
-pub use drift_text::{drift_headline, drift_text, lapsed_override_text};
 pub use tool_access_grants::ToolAccessGrant;
-use tool_access_grants::{ServerGrantPolicies, grants_reaching, load_grant_policies};
+use tool_access_grants::{GrantPolicy, grants_reaching, policies_for_server};
 
 /// How one tool has drifted from its accepted definition.
 #[derive(Debug, Serialize)]
 pub struct ToolDrift {
+    /// Name of the tool.
     pub tool: String,
+    /// Whether the tool is new, changed or gone.
     #[serde(rename = "what")]
     pub kind: DriftKind,
     /// Category of the definition that the server now lists; `None` if the tool is no longer listed. Classification
@@ -62,10 +61,14 @@ pub enum DriftKind {
 /// A category override that no longer applies.
 #[derive(Debug, Serialize)]
 pub struct LapsedOverride {
+    /// The category.
     #[serde(serialize_with = "serialize_optional_category")]
     pub category: Option<Category>,
+    /// The user who set it.
     pub by: String,
+    /// When it was set.
     pub at: Timestamp,
+    /// The reason given for it.
     pub why: String,
 }
 
@@ -82,16 +85,17 @@ struct DriftComparison<'k> {
     confusable_names: BTreeSet<&'k str>,
     before: BTreeMap<String, ToolCategorization>,
     after: BTreeMap<String, ToolCategorization>,
-    grant_policies: ServerGrantPolicies,
-    context: &'k StoreCommandContext,
+    grant_policies: Vec<GrantPolicy<'k>>,
+    now: Timestamp,
 }
 
-/// Returns the drift of each of a server's tools that is new, changed or gone.
-pub async fn find_drifts(
-    ctx: &StoreCommandContext,
+/// Returns the drift of each of a server's tools that is new, changed or gone. Policies are evaluated for `now`.
+pub fn find_drifts(
     server: &ServerName,
     known: &ServerTools,
-) -> Result<Vec<ToolDrift>> {
+    active_config: &EffectiveConfig,
+    now: Timestamp,
+) -> Vec<ToolDrift> {
     let accepted: BTreeMap<&str, &ToolDefinition> =
         known.pinned.iter().map(|pin| (pin.definition.name.as_str(), &pin.definition)).collect();
     let offered: BTreeSet<&str> = known.offered.iter().map(|tool| tool.name.as_str()).collect();
@@ -100,14 +104,14 @@ pub async fn find_drifts(
         confusable_names: confusable_names(offered.iter().copied()),
         before: categorize_accepted_tools(server, known),
         after: categorize_tools(server, siblings, &known.category_overrides, &known.offered),
-        grant_policies: load_grant_policies(ctx, server).await?,
+        grant_policies: policies_for_server(active_config, server),
         accepted,
         offered,
-        context: ctx,
+        now,
     };
     let differing = known.offered.iter().filter_map(|tool| comparison.compare_offered(tool));
     let gone = comparison.accepted.values().filter(|tool| !comparison.offered.contains(tool.name.as_str()));
-    Ok(differing.chain(gone.map(|tool| comparison.removed_tool(tool))).collect())
+    differing.chain(gone.map(|tool| comparison.removed_tool(tool))).collect()
 }
 
 impl DriftComparison<'_> {
@@ -133,7 +137,7 @@ impl DriftComparison<'_> {
                 .map(LapsedOverride::from),
             fingerprint: Some(tool.fingerprint.clone()),
             rejection: is_confusable.then(|| "its name is unreadable or looks like that of another tool".to_owned()),
-            reached_by: grants_reaching(&self.grant_policies, name, category, self.context),
+            reached_by: grants_reaching(&self.grant_policies, name, category, self.now),
             diff: definition_diff(accepted.copied(), Some(tool)),
         })
     }
@@ -148,7 +152,7 @@ impl DriftComparison<'_> {
             lapsed_override: None,
             fingerprint: None,
             rejection: None,
-            reached_by: grants_reaching(&self.grant_policies, &tool.name, category, self.context),
+            reached_by: grants_reaching(&self.grant_policies, &tool.name, category, self.now),
             diff: String::new(),
         }
     }
