@@ -18,6 +18,7 @@ mod count_noun;
 mod document_diagnostic;
 mod effective_config;
 mod gateway_status_file;
+mod grant_call_history;
 mod housekeeping;
 mod otel_settings;
 mod policy_cache;
@@ -33,6 +34,7 @@ pub use effective_config::{
     EffectiveConfig, StoredConfig, expired_grants, load_stored_config, merge_config, missing_server_text,
 };
 pub use gateway_status_file::{GatewayStatusFile, find_running_gateway, find_status_file};
+pub use grant_call_history::{CallHistoryQuery, GrantCallHistory, ServerCallHistory, collect_call_history};
 pub use policy_cache::{CheckedPolicy, PolicyCache};
 pub use run_gateway::{GatewayConfigFile, GatewayStartup, RunGatewayError, run_gateway};
 pub use stdio_gateway::{RunStdioGatewayError, StdioGateway, run_stdio_gateway, wait_for_stop_signal};

@@ -1,11 +1,12 @@
-//! Collects the calls logged for a grant. Reads the log once, backwards from its end, one page at a time.
+//! Collects the calls logged for a grant, as input for a policy draft. Reads the log once, backwards from its end, one page at a time.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use anyhow::Result;
 use gatelodge_json::{JsonLimits, read};
-use gatelodge_policy::{CallLogDraftBuilder, ClientRequestKind, ObservedCall, is_policy_exempt};
-use gatelodge_store::{CallId, CallLogFilter, CallLogRow, CallOutcome, CallRecord, Ledger, RecordKind};
+use gatelodge_policy::{
+    CallLogDraft, CallLogDraftBuilder, ClientRequestKind, Diagnostic, ObservedCall, is_policy_exempt,
+};
+use gatelodge_store::{CallId, CallLogFilter, CallLogRow, CallOutcome, CallRecord, Ledger, RecordKind, StoreError};
 use jiff::Timestamp;
 
 /// Number of log rows to read at a time.
@@ -18,7 +19,9 @@ const TRUNCATED_NAME_CHARS: usize = 513;
 pub struct CallHistoryQuery<'a> {
     /// The grant's label or id.
     pub grant: &'a str,
+    /// Only calls to this server.
     pub server: Option<&'a str>,
+    /// Only calls from this time on.
     pub since: Option<Timestamp>,
 }
 
@@ -42,7 +45,7 @@ pub struct GrantCallHistory {
 /// The calls that a grant made to one server.
 #[derive(Debug, Default)]
 pub struct ServerCallHistory {
-    pub draft: CallLogDraftBuilder,
+    draft: CallLogDraftBuilder,
     /// Number of calls that were sent to the server.
     pub sent: u64,
     /// Number of calls that cannot be used for the draft, grouped by description and reason. For example, a call was
@@ -54,7 +57,10 @@ pub struct ServerCallHistory {
 
 /// Collects the calls that match the query. The log is read backwards, so that when the row of a call is reached, it is
 /// already known from its outcome row whether the call was sent.
-pub async fn collect_usage(ledger: &dyn Ledger, query: &CallHistoryQuery<'_>) -> Result<GrantCallHistory> {
+pub async fn collect_call_history(
+    ledger: &dyn Ledger,
+    query: &CallHistoryQuery<'_>,
+) -> Result<GrantCallHistory, StoreError> {
     let mut usage = GrantCallHistory::default();
     let mut not_sent: HashSet<CallId> = HashSet::new();
     let mut before = Some(ledger.head().await?.seq.saturating_add(1));
@@ -81,6 +87,12 @@ pub async fn collect_usage(ledger: &dyn Ledger, query: &CallHistoryQuery<'_>) ->
 }
 
 impl GrantCallHistory {
+    /// Returns the servers to which at least one call was sent. A draft is for one of them, because a policy applies to
+    /// one server.
+    pub fn servers_with_calls(&self) -> impl Iterator<Item = (&str, &ServerCallHistory)> {
+        self.servers.iter().filter(|(_, history)| history.sent > 0).map(|(server, history)| (server.as_str(), history))
+    }
+
     fn add(&mut self, record: &CallRecord, query: &CallHistoryQuery<'_>, is_unsent: bool) {
         let grant = record.grant.as_ref().map(|id| id.0.as_ref());
         if grant != Some(query.grant) && record.label.as_deref() != Some(query.grant) {
@@ -146,6 +158,14 @@ fn call_description(record: &CallRecord, method: &str) -> String {
 }
 
 impl ServerCallHistory {
+    /// Drafts the smallest policy that covers the calls that `grant` sent to `server`.
+    ///
+    /// # Errors
+    /// Returns the errors of the draft if the calls do not fit into one policy.
+    pub fn write_draft(&self, grant: &str, server: &str) -> Result<CallLogDraft, Vec<Diagnostic>> {
+        self.draft.write(&format!("what `{grant}` did at `{server}`"))
+    }
+
     fn add_sent(&mut self, record: &CallRecord, method: &str) {
         self.sent += 1;
         if let (Some("not_accepted" | "definition_changed"), Some(target)) = (record.code.as_deref(), &record.target) {
