@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
+use gatelodge_server::administration::Administration;
 use gatelodge_server::config::{self, ConfigFileEntries, GatewayConfig, StoreSection};
 use gatelodge_server::{
     EffectiveConfig, PolicyCache, StoreHandles, load_stored_config, merge_config, process_environment,
@@ -107,6 +108,16 @@ impl StoreCommandContext {
         let stored = load_stored_config(&self.stores).await?;
         let environment = &process_environment::find_variable;
         Ok(merge_config(&self.config_entries(), &stored, environment, &mut PolicyCache::default()))
+    }
+
+    /// Returns the operations that change the store, on behalf of the current user.
+    pub fn administration(&self) -> Administration {
+        Administration {
+            stores: self.stores.clone(),
+            clock: Arc::clone(&self.clock),
+            file_entries: self.config_entries(),
+            author: process_environment::current_user(),
+        }
     }
 
     /// Builds an admin log entry for a change. `detail` must not contain secrets.

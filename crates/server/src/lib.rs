@@ -5,6 +5,7 @@
 //! serves one client on standard input and output. The configuration file and the store together make the
 //! [`EffectiveConfig`].
 
+pub mod administration;
 pub mod config;
 pub mod header_template;
 pub mod input_file;
