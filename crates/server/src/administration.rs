@@ -3,6 +3,7 @@
 //! Each operation checks the change, makes it together with its admin log entry, and returns what it did. Front ends parse
 //! input and show results.
 
+mod grant_changes;
 mod policy_versions;
 
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use serde_json::Value;
 use crate::config::ConfigFileEntries;
 use crate::store_handles::StoreHandles;
 
+pub use grant_changes::{ChangeGrantError, CreatedGrant, EditableGrant, GrantRequest, check_grant_label};
 pub use policy_versions::{CounterChange, CounterDifference, NewPolicyVersion, PutPolicyError, PutPolicyOutcome};
 
 /// The store and the configuration file, as an administrator sees them.
