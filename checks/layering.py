@@ -23,7 +23,7 @@ import module_graph
 
 ROOT = Path(__file__).resolve().parent.parent
 
-ROOMS = ["mutants", "json", "policy", "mcp", "catalogue", "store", "gateway", "console", "pharo"]
+ROOMS = ["mutants", "json", "policy", "mcp", "catalogue", "clients", "store", "gateway", "console", "server", "pharo"]
 
 # Normal and build dependencies between our crates. Only test programs list `testkit`: other crates use it
 # as a dev-dependency, which is not checked here.
@@ -33,9 +33,11 @@ MAY_USE = {
     "policy": ["json", "mutants"],
     "mcp": ["json", "mutants"],
     "catalogue": ["mcp", "policy", "json", "mutants"],
+    "clients": ["json", "mutants"],
     "store": ["policy", "mutants"],
     "gateway": ["store", "catalogue", "mcp", "policy", "json", "mutants"],
     "console": ["store", "catalogue", "policy", "json", "mutants"],
+    "server": ["gateway", "store", "catalogue", "policy", "mcp", "json", "mutants"],
     "pharo": ["mcp", "json", "mutants"],
     "indexer": ["catalogue", "policy", "json", "mutants"],
     "cli": ROOMS,
@@ -44,7 +46,7 @@ MAY_USE = {
     "fuzz": ROOMS + ["cli", "testkit"],
 }
 
-PURE = ["mutants", "json", "policy", "mcp", "catalogue"]
+PURE = ["mutants", "json", "policy", "mcp", "catalogue", "clients"]
 RUNTIME = ["tokio", "async-std", "smol", "mio"]
 HTTP = ["axum", "h2", "hyper", "reqwest", "ureq"]
 SQL = ["libsqlite3-sys", "postgres", "rusqlite", "sqlx", "sqlx-core", "tokio-postgres"]
@@ -57,6 +59,7 @@ GRAMMARS = ["tree-sitter", "tree-sitter-javascript", "tree-sitter-python", "tree
 MUST_NOT_REACH = {room: RUNTIME + HTTP + SQL + LOGGING + CHANCE + GRAMMARS for room in PURE} | {
     "store": HTTP + GRAMMARS,
     "gateway": GRAMMARS,
+    "server": GRAMMARS,
     "cli": GRAMMARS,
 }
 
@@ -98,8 +101,8 @@ NOT_IN_PURE = {
     "sockets": re.compile(r"\b(Tcp|Udp|Unix)(Stream|Listener|Socket|Datagram)\b"),
     "a monotonic clock": re.compile(r"\bInstant::now\b"),
 }
-# The command line is the edge, and the testkit is for tests. `bench` and `fuzz` are outside `crates/` and `tools/`.
-RIM = ["cli", "testkit"]
+# The command line and the composition root are the edge, and the testkit is for tests. `bench` and `fuzz` are outside `crates/` and `tools/`.
+RIM = ["cli", "server", "testkit"]
 # The modules of the indexer's program, by their first name below `src`. Its library is pure.
 PROGRAM = {"indexer": ["main", "cli", "commands", "console_output", "exit", "file_io", "installed_index", "process_environment"]}
 PURE_LIBRARIES = ["indexer"]

@@ -1,12 +1,12 @@
 //! `gatelodge audit …`: verifies, exports and prunes the call log and the admin log.
 
 use anyhow::{Context, Result};
+use gatelodge_server::config::{DURATION_SYNTAX, parse_duration};
 use gatelodge_store::ChainReport;
 use serde_json::json;
 
 use crate::cli::{AuditChainHeadArgs, AuditLogChoice, AuditSubcommand, ExportLogArgs, PruneLogArgs, VerifyLogArgs};
 use crate::commands::time_text::local_time;
-use crate::config::{DURATION_SYNTAX, parse_duration};
 use crate::diagnostic_report::{count_noun, escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, UsageError};
 use crate::stdout_output;

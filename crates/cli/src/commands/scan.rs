@@ -8,6 +8,7 @@ use gatelodge_catalogue::{
     read_tools,
 };
 use gatelodge_gateway::UpstreamConfig;
+use gatelodge_server::{process_environment, server_url};
 use http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use serde_json::json;
 
@@ -18,7 +19,7 @@ use crate::cli::{PostureArg, ScanServerArgs};
 use crate::diagnostic_report::{count_noun, escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, ExitError, UsageError};
 use crate::mcp_client::{McpClient, McpClientError, McpProtocolChoice, ServerProbe};
-use crate::{input_file, process_environment, server_url, stdout_output, store_command_context};
+use crate::{file_output, stdout_output, store_command_context};
 
 /// How long the server has to respond.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -140,7 +141,7 @@ fn write_policy(
         .map_err(|error| ExitError(CommandExitCode::Findings, error.to_string()))?;
     match &args.out {
         Some(path) => {
-            input_file::write_new_file(path, &text)?;
+            file_output::write_new_file(path, &text)?;
             print_stderr(&format!("wrote `{}`; read it, then `gatelodge policy put NAME {0}`", path.display()));
             Ok(())
         }

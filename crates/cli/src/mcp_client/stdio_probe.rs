@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use gatelodge_gateway::UpstreamProcessConfig;
 use gatelodge_mcp::Revision;
+use gatelodge_server::process_supervisor;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 
 use super::{MAX_LIST_PAGES, McpClientError, rpc_message, server_label};
-use crate::process_supervisor;
 
 /// Maximum number of bytes read from the server's standard error, for the error message.
 const MAX_STDERR_BYTES: u64 = 4_096;

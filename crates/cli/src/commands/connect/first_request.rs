@@ -3,15 +3,14 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use gatelodge_clients::ClientProfile;
+use gatelodge_server::config::{self, DURATION_SYNTAX, StoreSection};
 use gatelodge_store::{CallLogFilter, CallLogRow, Store};
 use serde_json::{Map, Value, json};
 
 use super::gateway_target::GatewayTarget;
-use crate::app;
 use crate::cli::ConnectArgs;
-use crate::client_config::ClientProfile;
 use crate::commands::time_text::local_time;
-use crate::config::{self, DURATION_SYNTAX, StoreSection};
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::{UnreachableError, UsageError};
 use crate::{stdout_output, store_command_context};
@@ -41,7 +40,8 @@ impl FirstRequestWatch {
                 gateway.data.display()
             )
         };
-        let stores = app::open_existing(&store, &app::system_clock()).map_err(|_| UsageError(missing()))?;
+        let stores = gatelodge_server::open_existing_store(&store, &gatelodge_server::system_clock())
+            .map_err(|_| UsageError(missing()))?;
         let head = store_command_context::block_on(async {
             stores.call_log.head().await.context("cannot read the call log")
         })?;

@@ -3,14 +3,15 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
+use gatelodge_clients::{
+    ClientConfigDocument, ClientConfigEntryChange, ClientConfigLocation, ClientProfile, GatewayEntry, config_snippet,
+};
 use serde_json::{Map, Value, json};
 
 use super::connection_notes;
 use crate::cli::ConnectArgs;
-use crate::client_config::{
-    ClientConfigDocument, ClientConfigEntryChange, ClientConfigLocation, ClientFileError, ClientFileSnapshot,
-    ClientProfile, GatewayEntry, PlannedWrite, UndoJournal, config_snippet, entry_diff,
-};
+use crate::client_config_redaction::entry_diff;
+use crate::client_files::{ClientFileError, ClientFileSnapshot, PlannedWrite, UndoJournal};
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::UsageError;
 use crate::stdout_output;

@@ -7,19 +7,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gatelodge_gateway::{UpstreamConfig, UpstreamProcessConfig, UpstreamTransport, fits_tool_name_limit};
+use gatelodge_server::config::{ConfigFileEntries, GatewaySection, StoreSection};
+use gatelodge_server::{
+    EffectiveConfig, GatewayStatusFile, PolicyCache, StoredConfig, header_template, load_stored_config, merge_config,
+    missing_server_text, open_file_limit, process_environment,
+};
 use gatelodge_store::{CallLogFilter, Clock, OpenStoreError, Store};
 use jiff::Timestamp;
 
 use super::DoctorCheckResult;
-use crate::app::{
-    self, EffectiveConfig, GatewayStatusFile, StoredConfig, load_stored_config, merge_config, missing_server_text,
-    open_file_limit,
-};
 use crate::commands::server::test_server_connection::{probe_redacted, redact_text};
 use crate::commands::time_text::time_text;
-use crate::config::{ConfigFileEntries, GatewaySection, StoreSection};
 use crate::diagnostic_report::count_noun;
-use crate::{header_template, process_environment, store_command_context};
+use crate::store_command_context;
 
 /// Earliest plausible current time. If the clock shows an earlier time, it has never been set.
 const MIN_PLAUSIBLE_TIME: &str = "2026-01-01T00:00:00Z";
@@ -75,7 +75,7 @@ pub fn check_databases(
     checks: &mut Vec<DoctorCheckResult>,
 ) -> Option<Store> {
     let name = "databases";
-    let (check, stores) = match app::open_existing(store, clock) {
+    let (check, stores) = match gatelodge_server::open_existing_store(store, clock) {
         Ok(stores) => (DoctorCheckResult::fine(name, "the schema is that of this build"), Some(stores)),
         Err(error @ OpenStoreError::Lost { .. }) => {
             (DoctorCheckResult::wrong(name, error.to_string(), "restore it from a backup and start the gateway"), None)
@@ -163,7 +163,8 @@ pub async fn check_servers(
         Some(stores) => load_stored_config(stores).await.unwrap_or_default(),
         None => StoredConfig::default(),
     };
-    let active_config = merge_config(entries, &stored, &process_environment::find_variable);
+    let active_config =
+        merge_config(entries, &stored, &process_environment::find_variable, &mut PolicyCache::default());
     let running = status.map(|status| status.servers.as_slice()).unwrap_or_default();
     let running_only: Vec<&String> = running
         .iter()

@@ -6,13 +6,13 @@ use std::path::Path;
 use anyhow::Result;
 use gatelodge_json::{JsonLimits, read};
 use gatelodge_policy::{CallFile, Diagnostic, Explanation, Policy, explain};
+use gatelodge_server::input_file::InputFileText;
 
 use super::file_diagnostics::{FileDiagnostics, refuse_repeated_stdin};
 use super::{print, print_json};
 use crate::cli::ExplainPolicyArgs;
 use crate::diagnostic_report::escape_for_terminal;
 use crate::exit_code::CommandExitCode;
-use crate::input_file::InputFileText;
 
 pub fn run(args: &ExplainPolicyArgs) -> Result<CommandExitCode> {
     refuse_repeated_stdin([args.policy.as_path(), Path::new(&args.call)])?;
@@ -47,7 +47,7 @@ fn explain_source(policy: Option<&Policy>, source: &InputFileText) -> Result<Opt
     let document =
         read(&source.text, &JsonLimits::REQUEST).map_err(|error| vec![Diagnostic::from_call_error(&error)])?;
     let call = CallFile::new(document.root())?;
-    let at = call.at().unwrap_or_else(|| crate::app::system_clock().now());
+    let at = call.at().unwrap_or_else(|| gatelodge_server::system_clock().now());
     Ok(policy.map(|policy| explain(policy, &call.call(), at)))
 }
 

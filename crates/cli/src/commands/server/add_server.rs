@@ -4,14 +4,15 @@
 use std::collections::BTreeMap;
 
 use anyhow::Result;
+use gatelodge_server::{header_template, process_environment, server_url};
 use gatelodge_store::StoredServer;
 use serde_json::json;
 
 use crate::cli::AddServerArgs;
 use crate::diagnostic_report::print_stderr;
 use crate::exit_code::{CommandExitCode, UsageError};
+use crate::stdout_output;
 use crate::store_command_context::{self, StoreCreationMode};
-use crate::{header_template, process_environment, server_url, stdout_output};
 
 pub fn run(args: AddServerArgs) -> Result<CommandExitCode> {
     let name = super::parse_server_name(&args.name)?;

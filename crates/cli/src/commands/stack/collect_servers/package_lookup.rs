@@ -3,8 +3,7 @@
 use gatelodge_catalogue::{
     IncidentMatch, IndexedServer, PackageIndex, PackageReference, PackageRegistry, VersionComparison,
 };
-
-use crate::client_config::{ClientConfigServer, ClientServerEntry as Written};
+use gatelodge_clients::{ClientConfigServer, ClientServerEntry as Written};
 
 /// Identity of a server. Entries with the same name and the same identity are treated as one server.
 #[derive(Debug, PartialEq, Eq)]
