@@ -508,7 +508,7 @@ fn a_stored_category_overrides_the_name_and_the_rationale_says_so() {
         let (_, odd) = &tools[0];
         assert_eq!((odd.category, odd.level, odd.confidence), (Category::Destructive, RiskLevel::Critical, 0.87));
         assert!(odd.rationale.starts_with("What it removes"), "{}", odd.rationale);
-        assert!(odd.rationale.contains("its description decided"), "{}", odd.rationale);
+        assert!(odd.rationale.contains("decided by its description"), "{}", odd.rationale);
         assert!(!odd.rationale.contains("nothing in its name, its description"), "{}", odd.rationale);
         assert_eq!(odd.signals[0].parameter.as_deref(), Some("path"));
         let (_, plain) = &tools[1];
