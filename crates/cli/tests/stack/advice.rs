@@ -20,8 +20,8 @@ fn remote(source: &str, version: &str) -> String {
 
 #[test]
 fn check_mcp_stack_is_critical_for_a_combined_leak_or_a_public_case() {
-    let inbox = package("pypi", "inbox", &[tool("read_inbox", "Read", &["reads_private", "reads_untrusted"])]);
-    let dir = dir_with_packages(&[inbox, remote("npm", "0.1.29")], "2026-11-16");
+    let reader = package("pypi", "inbox", &[tool("read_inbox", "Read", &["reads_private", "reads_untrusted"])]);
+    let dir = dir_with_packages(&[reader, remote("npm", "0.1.29")], "2026-11-16");
     let ask = |servers: &Value| {
         let responses = send_lines(&dir, &[tool_call(1, "check_mcp_stack", &json!({"servers": servers}))]);
         tool_output(&responses[0])["stack"]["level"].clone()

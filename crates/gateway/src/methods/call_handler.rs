@@ -4,11 +4,11 @@
 //! [`run_pipeline`] is what every call goes through. What concerns few calls is before it (`call_session`,
 //! `resumed_call`) or after it (`unrecorded_refusal`).
 
-mod unrecorded_refusal;
 mod call_rounds;
 mod call_session;
 mod resumed_call;
 mod tool_listing;
+mod unrecorded_refusal;
 
 use std::sync::Arc;
 
@@ -18,11 +18,11 @@ use gatelodge_policy::AllowTerms;
 use gatelodge_store::{CallOutcome, EnforcementMode};
 use http::{HeaderMap, StatusCode};
 
-use self::unrecorded_refusal::{AbortRowKind, UnrecordedRefusal, finish_aborted};
 use self::call_rounds::CallRounds;
 use self::call_session::prepare_session;
 use self::resumed_call::{recheck_suspended, take_suspended};
 use self::tool_listing::load_tool_listing;
+use self::unrecorded_refusal::{AbortRowKind, UnrecordedRefusal, finish_aborted};
 use super::resources_subscribe;
 use crate::body::MessageBody;
 use crate::pipeline::authorize::{authorize, early_denial};
