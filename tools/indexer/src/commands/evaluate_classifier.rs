@@ -48,12 +48,12 @@ fn servers<'t>(tools: impl IntoIterator<Item = &'t ToolListEntry<'t>>) -> BTreeM
 }
 
 fn report_refused(errors: &[ReadToolError]) {
-    const MAX_REPORTED: usize = 20;
-    for error in errors.iter().take(MAX_REPORTED) {
+    const MAX_REPORTED_TOOL_ERRORS: usize = 20;
+    for error in errors.iter().take(MAX_REPORTED_TOOL_ERRORS) {
         say(&format!("not classified: {}", shown(&error.to_string())));
     }
-    if errors.len() > MAX_REPORTED {
-        say(&format!("and {} more", errors.len() - MAX_REPORTED));
+    if errors.len() > MAX_REPORTED_TOOL_ERRORS {
+        say(&format!("and {} more", errors.len() - MAX_REPORTED_TOOL_ERRORS));
     }
 }
 
