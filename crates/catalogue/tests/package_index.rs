@@ -560,8 +560,10 @@ fn recommended_policies_of_indexed_servers_load() {
         assert!(known.estimated_tokens() > 0);
         known.with_classifications(|tools| {
             let tools: Vec<_> = tools.iter().map(|(tool, known)| (tool, known)).collect();
-            for posture in StarterPolicyStrictness::ALL {
-                assert!(starter_policy(server.package(), &tools, posture).unwrap().contains("\"default\": \"deny\""));
+            for strictness in StarterPolicyStrictness::ALL {
+                assert!(
+                    starter_policy(server.package(), &tools, strictness).unwrap().contains("\"default\": \"deny\"")
+                );
             }
         });
     }

@@ -45,10 +45,10 @@ pub fn markdown_report(report: &ServerStackReport) -> String {
             out.push_str(&format!("- {} ({})\n", names.join(" + "), leak.client));
         }
     }
-    let cases: Vec<String> =
-        report.public_cases().map(|(name, message)| format!("- {}: {message}\n", code(name))).collect();
-    if !cases.is_empty() {
-        out.push_str(&format!("\n### Public cases\n\n{}", cases.concat()));
+    let incidents: Vec<String> =
+        report.public_incidents().map(|(name, message)| format!("- {}: {message}\n", code(name))).collect();
+    if !incidents.is_empty() {
+        out.push_str(&format!("\n### Public incidents\n\n{}", incidents.concat()));
     }
     for entry in &report.servers {
         if let Some(policy) = server_policy(entry) {
