@@ -7,7 +7,7 @@ use saphyr_parser::{Event, Parser, ScalarStyle, StrInput};
 use serde_json::{Map, Value};
 
 /// Maximum nesting depth. Real configurations stay far below it.
-const MAX_DEPTH: usize = 64;
+const MAX_YAML_NESTING_LEVELS: usize = 64;
 
 /// Reads YAML as a JSON value.
 ///
@@ -81,7 +81,7 @@ impl<'a> ClientYamlReader<'a> {
     }
 
     fn read_value(&mut self, event: Event<'a>, depth: usize) -> Result<Value, String> {
-        if depth > MAX_DEPTH {
+        if depth > MAX_YAML_NESTING_LEVELS {
             return Err("it is nested too deeply".into());
         }
         match event {

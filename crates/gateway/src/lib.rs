@@ -37,7 +37,6 @@ use crate::transport::http::listener::{ListenerRole, accept_connections};
 pub use active_policy::{ActivePolicy, GrantServerAccess};
 pub use aggregate::tool_name_limit::fits_tool_name_limit;
 pub use config_snapshot::{ActiveGrant, ConfigSnapshot, GrantConfig};
-pub use refusal::format_seconds;
 pub use runtime::workers::{WorkerRoundRobin, WorkerThreads};
 pub use settings::{GatewaySettings, InjectedHeader, OtlpTraceConfig};
 pub use upstream::{

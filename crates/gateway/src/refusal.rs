@@ -1,16 +1,12 @@
 //! Refusals: why a call did not go through, with one message for the client and one for the log.
 
-mod duration_text;
-
 use std::time::Duration;
 
 use gatelodge_mcp::http_headers::ProtocolError;
-use gatelodge_policy::{ApprovalRequirement, Charge, Reason, ReasonCode};
+use gatelodge_policy::{ApprovalRequirement, Charge, Reason, ReasonCode, format_seconds};
 use gatelodge_store::StoreError;
 
 use crate::upstream::UpstreamSendError;
-
-pub use self::duration_text::format_seconds;
 
 /// Why a call did not go through.
 #[derive(Debug)]

@@ -6,7 +6,7 @@
 //!
 //! The modules are layers. Each may use those before it, and none after it:
 //!
-//! 1. `string_enum`: a macro for enums whose variants have names in documents.
+//! 1. `string_enum`: a macro for enums whose variants have names in documents; `duration_text`: durations in messages.
 //! 2. `syntax`: documents as text, and diagnostics about them.
 //! 3. `call`: the call that is evaluated, paths into it, and input schemas.
 //! 4. `operators`: the operators of conditions; each is compiled, evaluated and described in its own file.
@@ -17,6 +17,7 @@
 
 mod call;
 mod compile;
+mod duration_text;
 mod eval;
 mod lint;
 mod operators;
@@ -31,6 +32,7 @@ pub use compile::counter_identity::CounterIdentity;
 pub use compile::limit::{Amount, Charge, LimitScope, LimitWindow, WindowAlignment};
 pub use compile::method_names::is_policy_exempt;
 pub use compile::policy_parser::parse;
+pub use duration_text::{format_duration, format_seconds};
 pub use eval::decide::decide;
 pub use eval::decision::{AllowTerms, ApprovalRequirement, Decision, Reason, ReasonCode};
 pub use eval::explain::{Explanation, explain};

@@ -39,10 +39,10 @@ where
     let start = |ctx: &RequestContext| {
         let (mut result_sender, result) = oneshot::channel();
         let (task, running) = (Arc::clone(gw), work(Arc::clone(gw), ctx.clone()));
-        let under_way = Arc::new(());
-        let late = Arc::downgrade(&under_way);
+        let running_mark = Arc::new(());
+        let late = Arc::downgrade(&running_mark);
         gw.tasks.spawn(async move {
-            let _under_way = under_way;
+            let _running_mark = running_mark;
             tokio::select! {
                 done = running => drop(result_sender.send(done)),
                 // Shutdown does not wait for work that missed the deadline.

@@ -120,11 +120,11 @@ async fn serve_stream(
     let missed = last_event.and_then(|place| session.streams.replay_buffers.find_missed_events(place));
     let last_event_id = missed.as_ref().and_then(|_| session.streams.last_event_id());
     send_backlog(session, missed, &events).await;
-    let (mut own, mut last_heard, mut is_due) = (ctx.clone(), last_event_id, false);
-    while let Some(next) = serve_until_change(&gw, &own, last_heard, &mut is_due, &events, &handle).await {
+    let (mut own, mut last_received_id, mut is_due) = (ctx.clone(), last_event_id, false);
+    while let Some(next) = serve_until_change(&gw, &own, last_received_id, &mut is_due, &events, &handle).await {
         is_due = true;
         // A replaced server does not know the events of the previous one.
-        last_heard = session.streams.last_event_id().filter(|_| Arc::ptr_eq(&own.upstream, &next.upstream));
+        last_received_id = session.streams.last_event_id().filter(|_| Arc::ptr_eq(&own.upstream, &next.upstream));
         own = next;
     }
     session.streams.close(&handle);

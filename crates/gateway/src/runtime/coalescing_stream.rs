@@ -1,4 +1,7 @@
 //! A TCP stream that copies small vectored writes into one buffer and sends it with a single plain `write`.
+//!
+//! hyper writes the headers and the body of a message as two slices. For short messages the kernel takes longer to
+//! gather slices than this takes to copy them; longer ones are passed on as they are. The gain was not measured alone.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;

@@ -2,6 +2,9 @@
 //!
 //! Nearly all steps finish long before their deadline, so none of them arms or cancels a timer of its own. The shared
 //! timer fires at the earliest deadline and is re-armed while a later deadline is still pending.
+//!
+//! In return, all that wait for one timer have to be in one task. The gain was not measured alone: with other changes,
+//! the CPU of a small call fell from 2.30 to 2.04 times that of a minimal proxy.
 
 use std::future::poll_fn;
 use std::pin::Pin;

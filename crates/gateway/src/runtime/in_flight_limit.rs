@@ -1,14 +1,14 @@
-//! A non-blocking in-flight limit: acquiring a permit fails immediately when the limit is reached. One atomic
+//! A non-blocking in-flight limit: acquiring a slot fails immediately when the limit is reached. One atomic
 //! counter is enough because there are no waiters.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The number of permits left.
+/// The number of free slots.
 #[derive(Debug)]
 pub(crate) struct InFlightLimit(AtomicUsize);
 
-/// An acquired permit, released on drop.
+/// An acquired slot, released on drop.
 #[derive(Debug)]
 pub(crate) struct InFlightSlot(Arc<InFlightLimit>);
 
@@ -17,7 +17,7 @@ impl InFlightLimit {
         Arc::new(Self(AtomicUsize::new(count)))
     }
 
-    /// Acquires a permit. Returns `None` if all permits are in use.
+    /// Acquires a slot. Returns `None` if all slots are in use.
     pub fn try_acquire(self: &Arc<Self>) -> Option<InFlightSlot> {
         let less = |left: usize| left.checked_sub(1);
         self.0.fetch_update(Ordering::AcqRel, Ordering::Relaxed, less).ok()?;
@@ -51,10 +51,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn permits_are_limited_and_reusable_after_release() {
+    fn slots_are_limited_and_reusable_after_release() {
         let limit = InFlightLimit::new(2);
-        let first = limit.try_acquire().expect("a permit");
-        let _second = limit.try_acquire().expect("a permit");
+        let first = limit.try_acquire().expect("a slot");
+        let _second = limit.try_acquire().expect("a slot");
         assert!(limit.try_acquire().is_none());
         drop(first);
         assert!(limit.try_acquire().is_some_and(|_again| limit.try_acquire().is_none()));

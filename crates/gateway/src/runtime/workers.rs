@@ -1,5 +1,9 @@
 //! Worker threads, each with its own current-thread Tokio runtime. A connection and its upstream connections stay on
 //! one worker, so a call never crosses threads or wakes another one.
+//!
+//! In return, no work is stolen: one connection cannot use more than one core, and blocking code stops all connections
+//! of its worker. The gain was not measured alone: together with group commit and another allocator, the CPU of a small
+//! call fell from 4.46 to 3.17 times that of a minimal proxy (`docs/dev/adr/0003-one-runtime-per-worker-thread.md`).
 
 use std::cell::Cell;
 use std::io;

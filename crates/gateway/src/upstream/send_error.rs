@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use gatelodge_mutants::mutant;
+use gatelodge_policy::format_duration;
 use gatelodge_store::CallOutcome;
 
 use super::SecretRedactor;
@@ -24,7 +25,7 @@ pub(crate) enum UpstreamSendError {
     #[error("no response in time")]
     Timeout,
     /// Probing the protocol or performing the handshake took too long; the call itself was not sent.
-    #[error("the server did not answer the handshake within {0:?}")]
+    #[error("the server did not answer the handshake within {}", format_duration(*.0))]
     HandshakeTimeout(Duration),
     /// The HTTP status is an error.
     #[error("HTTP status {0}")]

@@ -126,7 +126,12 @@ impl fmt::Display for LimitWindow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.word(), self) {
             (Some(word), _) => f.write_str(word),
-            (None, Self::Seconds(seconds)) => write!(f, "{seconds} s"),
+            (None, Self::Seconds(seconds)) => {
+                // The largest unit without a rest, so that the window is exact: `90 min`, not `1 h 30 min`.
+                let units = [(86_400, "d"), (3_600, "h"), (60, "min")];
+                let (size, unit) = units.into_iter().find(|(size, _)| seconds % size == 0).unwrap_or((1, "s"));
+                write!(f, "{} {unit}", seconds / size)
+            }
             (None, Self::Week | Self::Month) => Ok(()),
         }
     }
@@ -269,6 +274,9 @@ mod tests {
         assert_eq!(LimitWindow::new("1m"), LimitWindow::new("minute"));
         assert_eq!(LimitWindow::new("24h"), LimitWindow::new("day"));
         assert_eq!(LimitWindow::new("15m"), Some(LimitWindow::Seconds(900)));
+        for (seconds, text) in [(60, "minute"), (45, "45 s"), (5_400, "90 min"), (7_200, "2 h"), (604_800, "7 d")] {
+            assert_eq!(LimitWindow::Seconds(seconds).to_string(), text);
+        }
         assert_ne!(LimitWindow::new("604800"), LimitWindow::new("week"));
         assert_eq!(LimitWindow::new("366d"), Some(LimitWindow::Seconds(LimitWindow::MAX_SECONDS)));
         for text in [

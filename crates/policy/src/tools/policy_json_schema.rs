@@ -122,12 +122,12 @@ fn categories_schema() -> Value {
 }
 
 fn methods_schema() -> Value {
-    let spoken_for: Vec<&str> = ALWAYS_ALLOWED.iter().chain(&METHODS_DECIDED_BY_TARGET).copied().collect();
+    let fixed_methods: Vec<&str> = ALWAYS_ALLOWED.iter().chain(&METHODS_DECIDED_BY_TARGET).copied().collect();
     json!({
         "type": "object",
         "additionalProperties": enum_schema(DefaultAction::WORDS, schema_field_help::default_help),
         "propertyNames": { "allOf": [
-            { "not": { "enum": spoken_for } },
+            { "not": { "enum": fixed_methods } },
             { "not": { "pattern": format!("^{TASK_METHOD_PREFIX}") } },
             { "pattern": r"^[^*]+(/\*)?$" },
         ] },

@@ -9,7 +9,7 @@ use super::config_reader::{
     ConfigReader, ConfigSecretTable, ConfigStringTable, ConfigValueType, DateOrDateTime, SpannedValue,
 };
 
-/// Fields that had a different name in version 0.1, as (old, new) pairs. The old name still works, with a warning.
+/// Fields that had a different name in earlier builds, as (old, new) pairs. The old name still works, with a warning.
 const RENAMED_FIELDS: [(&str, &str); 7] = [
     ("call_time", "call_timeout"),
     ("connect_time", "connect_timeout"),

@@ -119,12 +119,12 @@ fn is_origin(text: &str) -> bool {
 
 /// Upper bound for configured limits, beyond what any machine can handle. The lower bound is 1, because a limit of zero
 /// would refuse everything.
-const MAX_LIMIT: u64 = 1 << 40;
+const MAX_CONFIGURED_LIMIT: u64 = 1 << 40;
 
 fn set_limit(field: &mut usize, written: Option<&SpannedValue<u64>>, reader: &mut ConfigReader) {
     let Some(SpannedValue { value, span }) = written else { return };
     match usize::try_from(*value) {
-        Ok(number) if (1..=MAX_LIMIT).contains(value) => *field = number,
+        Ok(number) if (1..=MAX_CONFIGURED_LIMIT).contains(value) => *field = number,
         _ => {
             let message = format!("{value} is not a valid limit");
             let diagnostic = ConfigDiagnostic::new(ConfigDiagnosticCode::BadValue, span, message);

@@ -21,7 +21,7 @@ pub(super) fn migrate(connection: &mut Connection, path: &Path, steps: &[&str]) 
         let transaction = match connection.transaction_with_behavior(TransactionBehavior::Immediate) {
             // Another process migrates; each of its steps may wait for a slow disk.
             Err(error) if is_busy(&error) && since.elapsed() < MIGRATION_BUSY_TIMEOUT => continue,
-            begun => begun.map_err(open)?,
+            result => result.map_err(open)?,
         };
         // Checked again: another process may have applied the step while this one waited for the lock.
         let done = schema_version(&transaction, path, steps)?;

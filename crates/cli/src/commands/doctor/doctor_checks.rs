@@ -76,7 +76,7 @@ pub fn check_databases(
 ) -> Option<Store> {
     let name = "databases";
     let (check, stores) = match gatelodge_server::open_existing_store(store, clock) {
-        Ok(stores) => (DoctorCheckResult::fine(name, "the schema is that of this build"), Some(stores)),
+        Ok(stores) => (DoctorCheckResult::fine(name, "the schema version matches this build"), Some(stores)),
         Err(error @ OpenStoreError::Lost { .. }) => {
             (DoctorCheckResult::wrong(name, error.to_string(), "restore it from a backup and start the gateway"), None)
         }

@@ -130,7 +130,7 @@ async fn run_indexer(program: &Path, package: &str, timeout: Duration) -> Result
     let Ok(finished) = tokio::time::timeout(timeout, read_output(&mut child)).await else {
         // The process must not outlive this command.
         let _ = child.kill().await;
-        let time = gatelodge_gateway::format_seconds(timeout.as_secs());
+        let time = gatelodge_policy::format_duration(timeout);
         return Err(UnreachableError(format!(
             "`{program}` did not finish reading `{package}` within {time} and was stopped"
         ))

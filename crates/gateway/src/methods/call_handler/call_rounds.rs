@@ -142,9 +142,9 @@ impl CallRounds<'_> {
         let taken = timeout(forward_ctx.deadline_timer, self.gw.settings.call_timeout, taking)
             .await
             .unwrap_or(Err(UpstreamSendError::Timeout));
-        let is_given_up =
+        let is_abandoned =
             matches!(&taken, Err(UpstreamSendError::Timeout)) || (taken.is_err() && self.gw.shutdown.is_forced());
-        if is_given_up {
+        if is_abandoned {
             client_input::cancel_in_background(self.gw, self.ctx, call);
         }
         taken

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use gatelodge_policy::format_duration;
 use http::StatusCode;
 use http_body_util::BodyExt;
 use hyper::body::{Body as _, Incoming};
@@ -26,7 +27,9 @@ pub(crate) async fn read_request_body(
 ) -> Result<ReceivedBody, (StatusCode, String)> {
     let until = Instant::now() + time;
     match tokio::time::timeout_at(until, collect(&mut body, limit)).await {
-        Err(_) => Err((StatusCode::REQUEST_TIMEOUT, format!("the message did not arrive within {} s", time.as_secs()))),
+        Err(_) => {
+            Err((StatusCode::REQUEST_TIMEOUT, format!("the message did not arrive within {}", format_duration(time))))
+        }
         Ok(BodyReadOutcome::Complete(taken)) => Ok(taken),
         Ok(BodyReadOutcome::TooLarge) => {
             let _ = tokio::time::timeout_at(until, discard(body)).await;

@@ -66,7 +66,7 @@ pub(super) async fn read_stderr(
     let mut errors = BufReader::new(errors);
     let mut line = Vec::new();
     // Reads more than is kept: a secret that is cut at the end of the line would not be found.
-    let limit = StderrTail::MAX_LINE + secrets.max_secret_bytes();
+    let limit = StderrTail::MAX_STDERR_LINE_BYTES + secrets.max_secret_bytes();
     let mut is_rest = false;
     while let Ok(1..) = (&mut errors).take(limit as u64).read_until(b'\n', &mut line).await {
         let is_cut = line.len() == limit && !line.ends_with(b"\n");

@@ -14,7 +14,7 @@ pub(super) struct StderrTail {
 
 impl StderrTail {
     /// Lines longer than this are truncated.
-    pub const MAX_LINE: usize = 1_024;
+    pub const MAX_STDERR_LINE_BYTES: usize = 1_024;
 
     pub fn push(&self, line: &str) {
         let line: String = line.chars().filter(|character| !character.is_control()).collect();

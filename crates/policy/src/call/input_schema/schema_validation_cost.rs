@@ -11,7 +11,7 @@ const MAX_APPLICATIONS: u64 = 10_000;
 /// Maximum number of subschemas visited before a schema counts as unbounded.
 const MAX_STEPS: usize = 500_000;
 /// Maximum number of `unevaluated…` keywords, each of which can double the cost of the schemas around it.
-const MAX_UNEVALUATED: usize = 4;
+const MAX_UNEVALUATED_KEYWORDS: usize = 4;
 /// Nesting depth to examine. Arguments are never nested more deeply.
 const MAX_LEVELS: usize = 64;
 
@@ -19,7 +19,7 @@ const MAX_LEVELS: usize = 64;
 type SubschemaVisitCounts<'s> = BTreeMap<*const Value, (&'s Value, u64)>;
 
 pub(super) fn is_bounded(schema: &Value) -> bool {
-    if has_nested_id(schema, true) || count_unevaluated(schema) > MAX_UNEVALUATED {
+    if has_nested_id(schema, true) || count_unevaluated(schema) > MAX_UNEVALUATED_KEYWORDS {
         return false;
     }
     let mut walk = SubschemaVisitCounter { root: schema, steps: 0 };

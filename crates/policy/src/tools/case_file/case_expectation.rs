@@ -78,41 +78,41 @@ impl CaseExpectation {
         self.diagnostic_codes.is_some()
     }
 
-    pub fn compare(&self, came: &Explanation) -> Vec<String> {
+    pub fn compare(&self, actual: &Explanation) -> Vec<String> {
         let mut differences = Vec::new();
         if self.diagnostic_codes.is_some() {
             differences.push("the policy loads without errors".into());
         }
-        let mut compare = |name: &str, expected: &Option<Option<String>>, came: Option<&str>| {
+        let mut compare = |name: &str, expected: &Option<Option<String>>, actual: Option<&str>| {
             if let Some(expected) = expected
-                && expected.as_deref() != came
+                && expected.as_deref() != actual
             {
                 differences.push(format!(
                     "{name}: expected {}, got {}",
                     quote_or_none(expected.as_deref()),
-                    quote_or_none(came)
+                    quote_or_none(actual)
                 ));
             }
         };
-        compare("decision", &self.decision.clone().map(Some), Some(came.decision));
-        compare("code", &self.code, came.code);
-        compare("rule", &self.rule, came.rule.as_deref());
-        compare("message", &self.message, came.message.as_deref());
-        differences.extend(self.compare_charges(came));
+        compare("decision", &self.decision.clone().map(Some), Some(actual.decision));
+        compare("code", &self.code, actual.code);
+        compare("rule", &self.rule, actual.rule.as_deref());
+        compare("message", &self.message, actual.message.as_deref());
+        differences.extend(self.compare_charges(actual));
         differences
     }
 
-    fn compare_charges(&self, came: &Explanation) -> Vec<String> {
+    fn compare_charges(&self, actual: &Explanation) -> Vec<String> {
         let Some(expected) = &self.charges else { return Vec::new() };
-        if expected.len() != came.charges.len() {
-            return vec![format!("charges: expected {}, got {}", expected.len(), came.charges.len())];
+        if expected.len() != actual.charges.len() {
+            return vec![format!("charges: expected {}, got {}", expected.len(), actual.charges.len())];
         }
         let mut differences = Vec::new();
-        for (at, (expected, charge)) in expected.iter().zip(&came.charges).enumerate() {
+        for (at, (expected, charge)) in expected.iter().zip(&actual.charges).enumerate() {
             for (name, value) in expected {
-                let came = charge.field_json(name).unwrap_or_else(|| "nothing".into());
-                if came != *value {
-                    differences.push(format!("charges/{at}/{name}: expected {value}, got {came}"));
+                let actual = charge.field_json(name).unwrap_or_else(|| "nothing".into());
+                if actual != *value {
+                    differences.push(format!("charges/{at}/{name}: expected {value}, got {actual}"));
                 }
             }
         }
@@ -120,8 +120,8 @@ impl CaseExpectation {
     }
 
     /// Compares the expectation with the diagnostics from loading the policy.
-    pub fn compare_load_errors(&self, came: &[Diagnostic]) -> Vec<String> {
-        let mut codes: Vec<&str> = came.iter().map(|diagnostic| diagnostic.code.as_str()).collect();
+    pub fn compare_load_errors(&self, actual: &[Diagnostic]) -> Vec<String> {
+        let mut codes: Vec<&str> = actual.iter().map(|diagnostic| diagnostic.code.as_str()).collect();
         codes.sort_unstable();
         codes.dedup();
         match &self.diagnostic_codes {

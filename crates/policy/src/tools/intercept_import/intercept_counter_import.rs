@@ -12,7 +12,7 @@ use crate::syntax::syntax_tree::{SyntaxNode, SyntaxNodeValue};
 const STATE_FIELDS: [&str; 4] = ["counter", "window", "increment", "increment_from"];
 const INTERCEPT_WINDOWS: [&str; 3] = ["minute", "hour", "day"];
 /// The largest allowed value of `max`.
-const MAX_LIMIT: i64 = 999_999_999_999_999_999;
+const MAX_COUNTER_MAXIMUM: i64 = 999_999_999_999_999_999;
 
 /// The largest integer up to which a float can represent every integer exactly.
 const MAX_EXACT_FLOAT_INTEGER: i64 = 1 << 53;
@@ -173,7 +173,7 @@ pub(super) fn convert_limit(
         block.deny_all(&rule.name);
         return None;
     }
-    push_limit(importer, rule, state, max.min(MAX_LIMIT), block);
+    push_limit(importer, rule, state, max.min(MAX_COUNTER_MAXIMUM), block);
     None
 }
 
@@ -207,7 +207,7 @@ pub(super) fn convert_rate_limit(
     let key = format!("{}._rate_{window}", rule.scope);
     register_counter(importer, &key, &node.span);
     let state = InterceptImportCounter { key, window, increment: 1, amount: None, span: node.span.clone() };
-    push_limit(importer, rule, &state, count.min(MAX_LIMIT), block);
+    push_limit(importer, rule, &state, count.min(MAX_COUNTER_MAXIMUM), block);
 }
 
 fn push_limit(

@@ -1,4 +1,6 @@
-//! Human-readable durations.
+//! Durations in messages for people. Data for programs has seconds instead.
+
+use std::time::Duration;
 
 /// Formats seconds with the two largest units, rounded down: `45 s`, `1 min 30 s`, `18 h 9 min`, `3 d 2 h`.
 pub fn format_seconds(seconds: u64) -> String {
@@ -14,6 +16,14 @@ pub fn format_seconds(seconds: u64) -> String {
         }
     }
     parts.join(" ")
+}
+
+/// Like [`format_seconds`], but with milliseconds below one second: `250 ms`.
+pub fn format_duration(duration: Duration) -> String {
+    match duration.as_secs() {
+        0 => format!("{} ms", duration.as_millis()),
+        seconds => format_seconds(seconds),
+    }
 }
 
 #[cfg(test)]
@@ -35,5 +45,7 @@ mod tests {
         ] {
             assert_eq!(format_seconds(seconds), text);
         }
+        assert_eq!(format_duration(Duration::from_millis(250)), "250 ms");
+        assert_eq!(format_duration(Duration::from_millis(90_500)), "1 min 30 s");
     }
 }
