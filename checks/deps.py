@@ -218,8 +218,8 @@ def self_test() -> None:
     members = ["gatelodge", "ours"]
     if findings := check({"packages": clean, "workspace_members": members}):
         faults.append(f"clean packages have findings: {findings}")
-    for planted, expected in DELIBERATE:
-        findings = check({"packages": clean + [planted], "workspace_members": members})
+    for violation, expected in DELIBERATE:
+        findings = check({"packages": clean + [violation], "workspace_members": members})
         if len(findings) != 1 or expected not in findings[0]:
             faults.append(f"expected `{expected}`, found {findings}")
     if faults:

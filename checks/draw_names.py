@@ -19,6 +19,14 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # An indented `type` is an associated type, which its trait names.
 TYPE = re.compile(r"^(?:\s*(?:pub(?:\([^)]*\))? )?(?:struct|enum|trait|union)|(?:pub(?:\([^)]*\))? )?type) ([A-Z]\w*)")
+# Types that macros define: the macro, and the lines of its invocation that name a type. A type that is named in the
+# definition of a macro is found like any other.
+MACRO_TYPES = {
+    "string_enum": re.compile(r"^    ([A-Z]\w*) \{$"),
+    "section": re.compile(r"^    ([A-Z]\w*) at \""),
+    "names": re.compile(r"^    ([A-Z]\w*), [A-Z]\w*, \|"),
+}
+MACRO = re.compile(r"^macro_rules! (\w+) \{(.*?)^\}", re.M | re.S)
 COMMENT = re.compile(r"^\s*(//[/!])(?!/) ?(.*)$")
 
 
@@ -32,8 +40,8 @@ def sources():
 
 
 def without_tests(text):
-    """Cuts a file at its test module, which is the last item by convention."""
-    return re.split(r"^#\[cfg\(test\)\]\s*\n(?:#\[[^\n]*\n)*mod ", text, maxsplit=1, flags=re.M)[0]
+    """Cuts a file at its test module, which is the last item by convention. `mod tests;` may stand anywhere."""
+    return re.split(r"^#\[cfg\(test\)\]\s*\n(?:#\[[^\n]*\n)*mod \w+ \{", text, maxsplit=1, flags=re.M)[0]
 
 
 def names():
@@ -43,14 +51,22 @@ def names():
         place = path.relative_to(ROOT)
         if path.name not in ("lib.rs", "main.rs"):
             found.append((crate, "module", path.stem, str(place)))
+        text = without_tests(path.read_text())
+        for macro, body in MACRO.findall(text):
+            if re.search(r"\b(?:struct|enum|trait|union|type) \$", body) and macro not in MACRO_TYPES:
+                sys.exit(f"error: {place}: MACRO_TYPES does not say which types `{macro}!` defines")
         # The name of an associated type is given by its trait.
-        depth_of_impl = None
-        for number, line in enumerate(without_tests(path.read_text()).split("\n"), 1):
+        depth_of_impl = type_in_macro = None
+        for number, line in enumerate(text.split("\n"), 1):
             if re.match(r"(?:pub(?:\([^)]*\))? )?(?:impl|trait)\b", line) and line.rstrip().endswith("{"):
                 depth_of_impl = True
             elif line.startswith("}"):
                 depth_of_impl = None
-            matched = TYPE.match(line)
+            if invocation := re.match(r"(\w+)! \{$", line):
+                type_in_macro = MACRO_TYPES.get(invocation[1])
+            elif line.startswith("}"):
+                type_in_macro = None
+            matched = TYPE.match(line) or (type_in_macro and type_in_macro.match(line))
             if matched and not (depth_of_impl and line.startswith(" ")):
                 found.append((crate, "type", matched[1], f"{place}:{number}"))
     return found

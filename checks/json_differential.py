@@ -126,8 +126,8 @@ KINDS = [*REASONS, "empty", "not-utf-8", "byte-order-mark", "ended", "expected",
 
 def lenient(key: str) -> str:
     """Normalize a key like a reader that ignores case, compatibility forms, separators and invisible characters."""
-    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", key).casefold())
-    return "".join(c for c in folded if unicodedata.category(c) not in ("Cc", "Cf") and c not in "_- ")
+    normalized = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", key).casefold())
+    return "".join(c for c in normalized if unicodedata.category(c) not in ("Cc", "Cf") and c not in "_- ")
 
 
 LENIENT_ENVELOPE = {lenient(key): key for key in ENVELOPE}

@@ -6,13 +6,14 @@ environment variable GATELODGE_MUTANT activates one. Without a mutant everything
 fail. Mutants of `json` and `policy` are run against the comparison with the reference model, the others against the
 tests of the crate that `TESTED_BY` names.
 
-`mutants.toml` has the test that caught a mutant last. It runs first; all tests of the crate run only if it passes.
+With `--record`, the test that caught each mutant is written into `checks/mutant_hints.toml`. If that file exists, the
+test that it names for a mutant runs first, and all tests of the crate run only if it passes.
 
     mutants.py                        runs all mutants
     mutants.py --only NAME…           runs these
     mutants.py --crate CRATE…         runs the mutants of these crates
     mutants.py --shard K/N            runs every Nth mutant, from the Kth on
-    mutants.py --record               also writes the catching tests into `mutants.toml`
+    mutants.py --record               also writes the catching tests into `checks/mutant_hints.toml`
     mutants.py --list                 lists the mutants
     mutants.py --absent BINARY…       fails if a binary contains the name of a mutant
 """
@@ -28,7 +29,7 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-HINTS = ROOT / "checks/mutants.toml"
+HINTS = ROOT / "checks/mutant_hints.toml"
 VARIABLE = "GATELODGE_MUTANT"
 REFERENCE = "reference"
 # The tests that must catch the mutants of a crate: the comparison with the reference model, or those of a package.
@@ -256,7 +257,7 @@ def main() -> int:
     parser.add_argument("--only", nargs="+", metavar="NAME", choices=sorted(mutants), help="run these mutants")
     parser.add_argument("--crate", nargs="+", choices=sorted(TESTED_BY), help="run the mutants of these crates")
     parser.add_argument("--shard", type=shard, default=(1, 1), metavar="K/N", help="run every Nth mutant from the Kth on")
-    parser.add_argument("--record", action="store_true", help="write the catching tests into mutants.toml")
+    parser.add_argument("--record", action="store_true", help=f"write the catching tests into {HINTS.relative_to(ROOT)}")
     parser.add_argument("--list", action="store_true", help="list the mutants and their crates")
     parser.add_argument("--absent", nargs="+", type=Path, metavar="BINARY", help="check that no mutant is in these")
     options = parser.parse_args()

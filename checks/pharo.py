@@ -108,7 +108,7 @@ def against_original(source: Path, program: str | None, record: Path | None, fin
 
 def self_test() -> None:
     """Check that a change of any part of any case is found."""
-    recorded, planted = json.loads(RECORDED.read_text()), 0
+    recorded, count = json.loads(RECORDED.read_text()), 0
     for case in cases():
         theirs = recorded[case["name"]]
         ours = case.get("ours", theirs)
@@ -117,10 +117,10 @@ def self_test() -> None:
         if "ours" in case and not differences({"name": case["name"]}, theirs, ours):
             sys.exit(f"error: {case['name']} says that ours differs, but it does not")
         for change in changes(ours, case):
-            planted += 1
+            count += 1
             if not differences(case, theirs, change):
                 sys.exit(f"error: a deliberate difference is not found in {case['name']}: {change}")
-    print(f"pharo: {planted} deliberate differences found")
+    print(f"pharo: {count} deliberate differences found")
 
 
 def changes(said: dict, case: dict) -> list[dict]:
@@ -129,15 +129,15 @@ def changes(said: dict, case: dict) -> list[dict]:
         change(other)
         return other
 
-    made = [changed(lambda other: other["told"].update(isError=not other["told"].get("isError"))),
-            changed(lambda other: other.update(told={"error": -32603})),
-            changed(lambda other: other.update(told={"silence": "no answer"})),
+    made = [changed(lambda other: other["reply"].update(isError=not other["reply"].get("isError"))),
+            changed(lambda other: other.update(reply={"error": -32603})),
+            changed(lambda other: other.update(reply={"silence": "no answer"})),
             changed(lambda other: other["asked"].append({"method": "GET", "path": "/", "type": None, "body": ""}))]
     if said["asked"]:
         made += [changed(lambda other, key=key: other["asked"][0].update({key: "other"})) for key in said["asked"][0]]
     if is_by_text(case):
-        made.append(changed(lambda other: other["told"].setdefault("content", []).append("more")))
-        made.append(changed(lambda other: other["told"].update(structured='{"other": 1}')))
+        made.append(changed(lambda other: other["reply"].setdefault("content", []).append("more")))
+        made.append(changed(lambda other: other["reply"].update(structured='{"other": 1}')))
     return made
 
 

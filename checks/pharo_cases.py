@@ -80,7 +80,7 @@ def run_case(case: dict, image: Image, caller: RawClient) -> dict:
     finally:
         if is_refused:
             image.open()
-    return {"asked": image.asked(), "told": said}
+    return {"asked": image.asked(), "reply": said}
 
 
 def result_of(text: str) -> dict:
@@ -108,7 +108,7 @@ def tree(text: str) -> object:
 
 def comparable(case: dict, said: dict) -> dict[str, object]:
     """Return the compared parts of a run by name."""
-    asked, result = said["asked"], said["told"]
+    asked, result = said["asked"], said["reply"]
     facts = {"requests to the image": asked, "isError": result.get("isError")}
     facts |= {what: result[what] for what in ("error", "silence") if what in result}
     if is_by_text(case):
@@ -128,4 +128,4 @@ def differences(case: dict, theirs: dict, ours: dict) -> list[tuple[str, object,
 
 def recordable(case: dict, said: dict) -> dict:
     """Return the recorded parts of a run: those that are compared."""
-    return said if is_by_text(case) else {"asked": said["asked"], "told": {"isError": said["told"]["isError"]}}
+    return said if is_by_text(case) else {"asked": said["asked"], "reply": {"isError": said["reply"]["isError"]}}

@@ -89,10 +89,10 @@ def check(arguments: argparse.Namespace) -> None:
         command = [arguments.indexer, "export", "--out", site, "--data", data]
         if not arguments.whole:
             command += [word for name in drawn(arguments, data, chance) for word in ("--server", name)]
-        told = subprocess.run(command, check=True, stderr=subprocess.PIPE, text=True).stderr.splitlines()[-1]
+        summary = subprocess.run(command, check=True, stderr=subprocess.PIPE, text=True).stderr.splitlines()[-1]
         pages = chosen(site, arguments.pages, chance)
         done = look(arguments, pages, folder)
-        print(f"seed {arguments.seed}; {told}\n{done.stdout}{done.stderr}", end="")
+        print(f"seed {arguments.seed}; {summary}\n{done.stdout}{done.stderr}", end="")
         if done.returncode != 0:
             sys.exit("error: the site has accessibility errors")
 

@@ -3,7 +3,8 @@
 
 Looks at every text file that is tracked or about to be:
 - no path of a machine, no host of a package registry (lock files are left out: package managers write them);
-- no word of `refused_words.toml` in an identifier of Rust code, no phrase of it in a comment, message or page.
+- no word of `refused_words.toml` in an identifier of Rust or Python code or in a name that a shell script defines, no
+  phrase of it in a comment, message or page.
 Misspelt words are found by `typos`.
 
     spelling.py               checks this tree
@@ -12,9 +13,11 @@ Misspelt words are found by `typos`.
 """
 
 import collections
+import io
 import re
 import subprocess
 import sys
+import tokenize
 import tomllib
 from pathlib import Path
 
@@ -38,7 +41,7 @@ PROSE = {".md", ".toml", ".sh", ".py"}
 # The glossary and the list name refused words on purpose; the rest is text of others or data of tests.
 NOT_PROSE = re.compile(
     r"^(checks/refused_words\.toml|checks/spelling\.py|docs/dev/glossary\.md|LICENSE"
-    r"|crates/catalogue/data/|checks/catalogue/|crates/policy/reference/|fuzz/.*corpus)"
+    r"|crates/catalogue/data/|checks/catalogue/.*\.(jsonl|txt|md)$|fuzz/.*corpus)"
 )
 
 # Literals before comments, so that `//` in a string does not begin one.
@@ -49,6 +52,8 @@ RUST_TOKEN = re.compile(
     r"""|(?P<name>[A-Za-z_][A-Za-z0-9_]*)""",
     re.DOTALL,
 )
+# A variable or function that a shell script defines.
+SHELL_NAME = re.compile(r"(?<![\w-])([A-Za-z_]\w*)(?==|\(\))")
 NAME_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 
 
@@ -81,15 +86,37 @@ def rust_findings(text: str, refused: RefusedWords):
                 yield token.start() + hit.start(), "a refused phrase", hit[0]
 
 
+def python_names(text: str):
+    """Yields (offset, name) of the identifiers in Python code."""
+    starts = [0]
+    for line in text.splitlines(keepends=True):
+        starts.append(starts[-1] + len(line))
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.NAME:
+            row, column = token.start
+            yield starts[row - 1] + column, token.string
+
+
+def script_findings(names, refused: RefusedWords):
+    """Yields (offset, what, words) of the names in a script."""
+    for start, name in names:
+        if part := refused.in_name(name):
+            yield start, "a refused word in a name", f"{part}` in `{name}"
+
+
 def findings_in(name: str, text: str, refused: RefusedWords) -> list[tuple[str, str, str]]:
     """All findings of a text as (place, what, words)."""
     found = [(hit.start(), what, hit[0]) for what, pattern in FORBIDDEN.items() for hit in pattern.finditer(text)]
     if not NOT_PROSE.match(name):
-        suffix = Path(name).suffix
+        suffix = Path(name).suffix or (".sh" if text.startswith("#!") else "")
         if suffix == ".rs":
             found += rust_findings(text, refused)
         elif suffix in PROSE:
             found += [(hit.start(), "a refused phrase", hit[0]) for hit in refused.phrases.finditer(text)]
+        if suffix == ".py":
+            found += script_findings(python_names(text), refused)
+        elif suffix == ".sh":
+            found += script_findings(((hit.start(), hit[1]) for hit in SHELL_NAME.finditer(text)), refused)
     return [(f"{name}:{text.count(chr(10), 0, start) + 1}", what, " ".join(words.split())) for start, what, words in found]
 
 
@@ -114,16 +141,24 @@ def self_test() -> None:
             ("a.rs", "fn is_told_of() {}"),
             ("a.rs", "const MOST_ROWS: usize = 1;"),
             ("a.rs", 'let url = "http://x"; let tray = 1;'),
+            ("a.py", "x = 1\ndef told(): pass"),
+            ("a.py", "MOST_ROWS = 1"),
+            ("run", "#!/bin/sh\ntray=1"),
+            ("a.sh", "clerk() { :; }"),
         ],
         "a refused phrase": [
             ("a.rs", "/// The error is told."),
             ("a.rs", 'let m = "the change is taken up";'),
             ("a.md", "It stands\nalone."),
+            ("a.py", "# The change is taken up."),
+            ("run", "#!/bin/sh\n# The error is told."),
         ],
     }
     fine = [
         ("a.md", "crates/work/a ./root/b https://example.org/work/c `--index-url` mcp-registry"),
         ("a.rs", "// a tray is fine in a comment, and so is a planet\nlet generation = camera;"),
+        ("a.py", "said = 'told'  # a tray is fine in a comment"),
+        ("run", "#!/bin/sh\ncase $1 in tray) echo told ;; esac"),
         ("a.rs", "let quote = '\"'; let planet = 1; // it's"),
     ]
     problems = [f"found in a clean text: {found}" for name, text in fine for found in findings_in(name, text, refused)]

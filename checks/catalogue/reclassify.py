@@ -20,7 +20,7 @@ from pathlib import Path
 from label import read_lines
 from package import Json, Package
 
-TOLD = ("category", "confidence", "flow")
+CLASSIFICATION = ("category", "confidence", "flow")
 PART = 32 << 20  # the program accepts at most twice as much
 
 
@@ -49,7 +49,7 @@ def in_parts(packages: dict[str, list[str]]) -> Iterator[list[str]]:
 
 def classified(program: Path, definitions: Path) -> dict[str, dict[str, Json]]:
     """Return the current classification of each tool, by package without version, and name."""
-    told: dict[str, dict[str, Json]] = defaultdict(dict)
+    results_by_package: dict[str, dict[str, Json]] = defaultdict(dict)
     for part in in_parts(by_package(definitions)):
         command = [program, "catalogue", "classify", "--json", "-"]
         said = subprocess.run(command, input="".join(part), capture_output=True, text=True, check=False)
@@ -60,8 +60,8 @@ def classified(program: Path, definitions: Path) -> dict[str, dict[str, Json]]:
             tool = json.loads(line)
             if result["name"] != tool["name"]:
                 sys.exit(f"got a result for {result['name']} instead of {tool['name']}")
-            told[Package.parse(tool["package"]).key][tool["name"]] = result
-    return told
+            results_by_package[Package.parse(tool["package"]).key][tool["name"]] = result
+    return results_by_package
 
 
 def main() -> int:
@@ -71,10 +71,10 @@ def main() -> int:
     parser.add_argument("definitions", type=Path)
     parser.add_argument("--gatelodge", type=Path, required=True)
     given = parser.parse_args()
-    told = classified(given.gatelodge, given.definitions)
+    results_by_package = classified(given.gatelodge, given.definitions)
     others = unknown = 0
     for package in read_lines(given.facts):
-        now = told.get(Package.parse(f"{package['source']}:{package['package']}").key, {})
+        now = results_by_package.get(Package.parse(f"{package['source']}:{package['package']}").key, {})
         if any(tool["name"] not in now for tool in package["tools"]):
             unknown += 1
             now = {}
@@ -82,7 +82,7 @@ def main() -> int:
             result = now.get(tool["name"])
             if result:
                 others += tool["category"] != result["category"]
-                tool.update({name: result[name] for name in TOLD})
+                tool.update({name: result[name] for name in CLASSIFICATION})
                 tool["signals"] = list(dict.fromkeys(signal["signal"] for signal in result["signals"]))
         print(json.dumps(package, ensure_ascii=False, separators=(",", ":")))
     print(f"{others} tools changed; {unknown} packages are unchanged for lack of definitions", file=sys.stderr)

@@ -175,7 +175,7 @@ TOP = {
          "tools": {"zz": {"limits": [{**LIMIT, "amount": "args.m"}]}}},
         {"all_tools": {"limits": [{**LIMIT, "amount": "args.n"}]},
          "categories": {"read": {"limits": [{**LIMIT, "amount": "args.n.m"}]}}}],
-    "rate_limit beside its counter": [
+    "rate_limit and a limit with its counter": [
         {"tools": {"zz": {"rate_limit": "5/minute", "limits": [{**LIMIT, "counter": "zz_rate"}]}}},
         {"tools": {"z*": {"rate_limit": "5/minute", "limits": [{**LIMIT, "counter": "zz_rate"}]}}},
         {"categories": {"read": {"rate_limit": "5/minute",

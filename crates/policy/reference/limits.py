@@ -67,7 +67,7 @@ def read_limit(doc, where):
     need(type(doc["counter"]) is str and doc["counter"], where, "counter is a name")
     need(type(doc.get("on_deny", "")) is str, where, "on_deny is text")
     need(not ("amount" in doc and "increment_from" in doc), where,
-         "increment_from stands instead of amount, not beside it")
+         "increment_from and amount cannot be used together")
     amount = None
     if "amount" in doc or "increment_from" in doc:
         amount = _read_amount(doc.get("amount", doc.get("increment_from")), where)

@@ -363,13 +363,13 @@ class Limits(Base):
                          ("deny", "amount", "/all_tools/limits/0"))
 
     def test_rate_limit_clashes(self):
-        beside = [self.limit(counter="tx_rate")]
-        self.refused(tools={"t*": {"rate_limit": "5/minute", "limits": beside}})
-        policy(tools={"u*": {"rate_limit": "5/minute", "limits": beside}})
-        policy(tools={"t*": {"rate_limit": "5/minute"}, "q": {"limits": beside}})
-        self.refused(tools={"t*": {"rate_limit": "5/hour"}, "q": {"limits": beside}})
-        self.refused(categories={"read": {"rate_limit": "5/hour"}}, tools={"q": {"limits": beside}})
-        policy(all_tools={"rate_limit": "5/hour"}, tools={"q": {"limits": beside}})
+        same_counter = [self.limit(counter="tx_rate")]
+        self.refused(tools={"t*": {"rate_limit": "5/minute", "limits": same_counter}})
+        policy(tools={"u*": {"rate_limit": "5/minute", "limits": same_counter}})
+        policy(tools={"t*": {"rate_limit": "5/minute"}, "q": {"limits": same_counter}})
+        self.refused(tools={"t*": {"rate_limit": "5/hour"}, "q": {"limits": same_counter}})
+        self.refused(categories={"read": {"rate_limit": "5/hour"}}, tools={"q": {"limits": same_counter}})
+        policy(all_tools={"rate_limit": "5/hour"}, tools={"q": {"limits": same_counter}})
 
     def test_amounts_of_one_counter(self):
         n, m = [self.limit(amount="args.n")], [self.limit(amount="args.m")]

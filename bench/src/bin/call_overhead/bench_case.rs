@@ -97,10 +97,10 @@ fn small_call_case(name: &'static str, talk: RequestKind, connections: usize, sl
     BenchCase { bounds, ..default_case(name, talk, connections) }
 }
 
-/// Compares a gateway with much of something with one with little of it.
-fn scaling_case(name: &'static str, little: GatewayFixture, much: GatewayFixture) -> BenchCase {
-    let who = vec![TargetKind::Direct, TargetKind::Gateway("little", little), TargetKind::Gateway("much", much)];
-    let bounds = vec![RatioBound { metric: Metric::Cpu, target: "much", baseline: "little", limit: 1.1 }];
+/// Compares two gateways that differ only in the size of something.
+fn scaling_case(name: &'static str, small: GatewayFixture, large: GatewayFixture) -> BenchCase {
+    let who = vec![TargetKind::Direct, TargetKind::Gateway("small", small), TargetKind::Gateway("large", large)];
+    let bounds = vec![RatioBound { metric: Metric::Cpu, target: "large", baseline: "small", limit: 1.1 }];
     BenchCase { targets: who, bounds, ..default_case(name, RequestKind::Small, 16) }
 }
 
@@ -109,8 +109,8 @@ fn idle_sessions_case(name: &'static str, count: usize, megabytes: f64) -> Bench
     let mut case = scaling_case(name, DEFAULT_FIXTURE, GatewayFixture { sessions: count, ..DEFAULT_FIXTURE });
     case.bounds.push(RatioBound {
         metric: Metric::IdleMemory,
-        target: "much",
-        baseline: "little",
+        target: "large",
+        baseline: "small",
         limit: to_kib(megabytes),
     });
     case
@@ -143,15 +143,21 @@ fn to_kib(megabytes: f64) -> f64 {
 fn power_durability_case() -> BenchCase {
     let plan = GatewayFixture { is_power_durable: true, ..DEFAULT_FIXTURE };
     let bounds = vec![
-        RatioBound { metric: Metric::P50, target: "one", baseline: "disk", limit: 1.2 },
-        RatioBound { metric: Metric::P50Beyond { baseline: "unsynced" }, target: "one", baseline: "disk", limit: 1.2 },
-        RatioBound { metric: Metric::Calls, target: "many", baseline: "one", limit: 10.0 },
+        RatioBound { metric: Metric::P50, target: "power-1", baseline: "disk", limit: 1.2 },
+        RatioBound {
+            metric: Metric::P50Beyond { baseline: "unsynced" },
+            target: "power-1",
+            baseline: "disk",
+            limit: 1.2,
+        },
+        RatioBound { metric: Metric::Calls, target: "power-64", baseline: "power-1", limit: 10.0 },
     ];
-    let alone = [TargetKind::SingleConnection("unsynced", DEFAULT_FIXTURE), TargetKind::SingleConnection("one", plan)];
+    let alone =
+        [TargetKind::SingleConnection("unsynced", DEFAULT_FIXTURE), TargetKind::SingleConnection("power-1", plan)];
     let who = [TargetKind::Direct, TargetKind::Disk]
         .into_iter()
         .chain(alone)
-        .chain([TargetKind::Gateway("many", plan)])
+        .chain([TargetKind::Gateway("power-64", plan)])
         .collect();
     BenchCase { targets: who, bounds, ..default_case("power-64", RequestKind::Small, 64) }
 }
@@ -176,7 +182,7 @@ pub fn all_cases() -> Vec<BenchCase> {
                 TargetKind::Gateway(GATEWAY, DEFAULT_FIXTURE),
                 TargetKind::Gateway("20 servers", GatewayFixture { servers: 20, ..DEFAULT_FIXTURE }),
             ],
-            ..default_case("together-20", RequestKind::Aggregate, 16)
+            ..default_case("aggregate-20", RequestKind::Aggregate, 16)
         },
         scaling_case("grants-100", DEFAULT_FIXTURE, GatewayFixture { grants: 100, ..DEFAULT_FIXTURE }),
         scaling_case("grants-10000", DEFAULT_FIXTURE, GatewayFixture { grants: 10_000, ..DEFAULT_FIXTURE }),
