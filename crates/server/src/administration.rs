@@ -5,6 +5,7 @@
 
 mod grant_changes;
 mod policy_versions;
+mod server_changes;
 
 use std::sync::Arc;
 
@@ -15,6 +16,7 @@ use crate::config::ConfigFileEntries;
 
 pub use grant_changes::{ChangeGrantError, CreatedGrant, EditableGrant, GrantRequest, check_grant_label};
 pub use policy_versions::{CounterChange, CounterDifference, NewPolicyVersion, PutPolicyError, PutPolicyOutcome};
+pub use server_changes::{ChangeServerError, NewServer, NewServerError};
 
 /// The store and the configuration file, as an administrator sees them.
 pub struct Administration {

@@ -10,6 +10,7 @@ mod tool_risks;
 
 use anyhow::Result;
 use gatelodge_gateway::UpstreamTransport;
+use gatelodge_server::administration::ChangeServerError;
 use gatelodge_server::{StoredConfig, load_stored_config, server_url};
 use gatelodge_store::{ServerName, StoreError, StoredServer};
 use jiff::Timestamp;
@@ -57,17 +58,21 @@ struct ServerView {
 fn remove(args: NamedItemArgs) -> Result<CommandExitCode> {
     store_command_context::with_store(&args.store, StoreCreationMode::Existing, async |ctx| {
         let name = parse_server_name(&args.name)?;
-        if ctx.config_entries().servers.iter().any(|server| server.name == name) {
-            return Err(store_command_context::defined_in_file_error("server", name.as_str()));
-        }
-        let entry = ctx.admin_log_entry("server.remove", name.as_str(), json!({}));
-        ctx.stores.servers.remove(&name, entry).await?;
+        ctx.administration().remove_server(&name).await.map_err(change_server_error)?;
         if args.json {
             stdout_output::print_json(&json!({"name": name, "removed": true}))?;
         }
         print_stderr(&format!("removed server `{name}` and its attachments to grants"));
         Ok(CommandExitCode::Success)
     })
+}
+
+/// Builds the error for a server that was not added or removed.
+fn change_server_error(error: ChangeServerError) -> anyhow::Error {
+    match error {
+        ChangeServerError::DefinedInFile(_) => UsageError(error.to_string()).into(),
+        ChangeServerError::Store(error) => error.into(),
+    }
 }
 
 /// Parses a server name.
