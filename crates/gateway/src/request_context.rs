@@ -247,8 +247,9 @@ impl RequestContext {
     }
 
     fn set_upstream_session(&self, outgoing: &mut UpstreamRequest) {
-        if self.upstream_session().is_some() {
-            (outgoing.session_link, outgoing.revision) = self.upstream_session_address();
+        if let Some(session) = self.upstream_session() {
+            outgoing.session_link = session.upstream_link.current();
+            outgoing.revision = session.negotiated.protocol_version_header();
         }
     }
 
@@ -328,12 +329,13 @@ impl RequestContext {
         call: CallId,
         clock: &dyn Clock,
     ) -> Option<UpstreamRequestSpan> {
+        let trace = self.trace.as_deref()?;
         let url = match &self.upstream.config().transport {
             UpstreamTransport::Http(http) => Some(&http.url),
             UpstreamTransport::Process(_) => None,
         };
         let target = UpstreamSpanTarget { revision: self.revision(), server: self.upstream.name(), url };
-        UpstreamRequestSpan::begin(self.trace.as_deref()?, &target, span_context?, call, clock)
+        UpstreamRequestSpan::begin(trace, &target, span_context?, call, clock)
     }
 
     /// Returns whether the client is connected over HTTP rather than stdio.
