@@ -343,8 +343,8 @@ SMALL_CRATE = {
 }
 SMALL_LAYERS = [["base"], [("middle", "peer")], ["top"]]
 
-# Planted faults: a file, what is added to it, and part of the finding.
-PLANTED = [
+# Deliberate faults: a file, what is added to it, and part of the finding.
+DELIBERATE_FAULTS = [
     ("base.rs", "use crate::middle::A;\n", "base.rs:13: `base` must not use `middle`, which is in a higher layer"),
     ("base.rs", "use crate::{Arc, Row, top::{A, B}};\n", "`base` must not use `top`"),
     ("base.rs", "use crate::{\n    Arc,\n    peer as other,\n};\n", "`base` must not use `peer`"),
@@ -365,7 +365,7 @@ PLANTED = [
 
 
 def self_test(folder: Path) -> tuple[int, list[str]]:
-    """Return the number of planted faults, and those that were not found or that were mistaken."""
+    """Return the number of deliberate faults, and those that were not found or that were mistaken."""
     def findings_of(layers: list, file: str = "lib.rs", added: str = "") -> list[str]:
         for name, text in (SMALL_CRATE | {file: SMALL_CRATE.get(file, "") + added}).items():
             (folder / "src" / name).parent.mkdir(parents=True, exist_ok=True)
@@ -377,14 +377,14 @@ def self_test(folder: Path) -> tuple[int, list[str]]:
         faults.append(f"a clean crate has findings: {clean}")
     if (cycles := ModuleGraph(folder).cycles()) != []:
         faults.append(f"a clean crate has cycles: {cycles}")
-    for file, added, expected in PLANTED:
+    for file, added, expected in DELIBERATE_FAULTS:
         found = findings_of(SMALL_LAYERS, file, added)
         if len(found) != 1 or expected not in found[0]:
-            faults.append(f"planted in {file}: {added}  expected: {expected}\n  found: {found}")
+            faults.append(f"added to {file}: {added}  expected: {expected}\n  found: {found}")
         (folder / "src" / file).unlink()
     findings_of(SMALL_LAYERS, "base.rs", "use crate::top::A;\n")
     if (cycles := ModuleGraph(folder).cycles()) != [["base", "middle", "peer", "top"]]:
-        faults.append(f"a cycle of four modules was planted, found {cycles}")
+        faults.append(f"a cycle of four modules was added, but found {cycles}")
     layer_faults = [
         ([["base"], ["middle", "peer"], ["top"]], "`peer` must not use `middle`, which is in the same layer"),
         ([["base"], ["peer"], ["middle"], ["top"]], "`peer` must not use `middle`, which is in a higher layer"),
@@ -394,4 +394,4 @@ def self_test(folder: Path) -> tuple[int, list[str]]:
         found = findings_of(layers)
         if len(found) != 1 or expected not in found[0]:
             faults.append(f"layers {layers}\n  expected: {expected}\n  found: {found}")
-    return len(PLANTED) + len(layer_faults) + 1, faults
+    return len(DELIBERATE_FAULTS) + len(layer_faults) + 1, faults
