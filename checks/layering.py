@@ -85,6 +85,7 @@ MODULE_LAYERS: dict[str, list[list[str | tuple[str, ...]]]] = {
         ["session"], ["refusal"], ["request_context"], ["reply"], ["responder"], [("pipeline", "services")],
         ["methods"], ["aggregate"], ["client"], ["transport"],
     ],
+    "policy": [["duration_text", "string_enum"], ["syntax"], ["call"], ["operators"], ["compile"], ["eval"], ["lint"], ["tools"]],
     "store": [["clock", "model"], ["audit_chain", "counters"], ["traits"], ["memory", "sqlite"], ["store"],
               ["conformance"]],
 }
