@@ -3,11 +3,14 @@
 
 mod argument_redaction;
 pub(crate) mod authorize;
+pub(crate) mod call_cancellation;
 mod call_log;
 mod call_recorder;
 pub(crate) mod client_capability_check;
 pub(crate) mod client_input;
+mod client_response;
 mod forward;
+mod own_request;
 mod reserve;
 pub(crate) mod resource_subscription;
 mod response_status;
@@ -21,11 +24,14 @@ mod upstream_stream_resumption;
 use self::upstream_stream_resumption::UpstreamStreamResumption;
 
 pub(crate) use call_recorder::CallRecorder;
-pub(crate) use forward::{
-    ForwardContext, ForwardOutcome, MAX_SERVER_REQUESTS_PER_ROUND, RESULT_TYPE_COMPLETE, abandoned_outcome,
-    await_own_response, can_request_input, forward, parsed_response_for_client, relay_until_response,
-    response_for_client, result_text, rewrite_for_upstream, wait_or_cancel, without_result_type,
+pub(crate) use client_response::{
+    RESULT_TYPE_COMPLETE, parsed_response_for_client, response_for_client, without_result_type,
 };
+pub(crate) use forward::{
+    ForwardContext, ForwardOutcome, MAX_SERVER_REQUESTS_PER_ROUND, abandoned_outcome, can_request_input, forward,
+    relay_until_response, rewrite_for_upstream, wait_or_cancel,
+};
+pub(crate) use own_request::{await_own_response, result_text};
 pub(crate) use reserve::{CallReservation, reserve};
 pub(crate) use response_status::response_status;
 pub(crate) use suspended_calls::{

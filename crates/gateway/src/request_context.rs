@@ -1,5 +1,6 @@
 //! The context of one request: grant, server, policy, client protocol, session and trace.
 
+mod client_protocol;
 mod in_flight_guard;
 mod minimum_revision;
 mod request_subject;
@@ -11,9 +12,8 @@ use bytes::Bytes;
 
 use gatelodge_mcp::http_headers::ProtocolError;
 use gatelodge_mcp::translate::to_stateful;
-use gatelodge_mcp::{ClientCapabilities, ProtocolGeneration, Revision};
+use gatelodge_mcp::{ProtocolGeneration, Revision};
 use gatelodge_store::{CallId, Clock};
-use http::HeaderMap;
 
 use crate::active_policy::GrantServerAccess;
 use crate::body::arguments_digest::StreamingDigest;
@@ -25,6 +25,7 @@ use crate::upstream::{
     UpstreamTool, UpstreamTransport,
 };
 
+pub(crate) use self::client_protocol::{ClientContext, ClientProtocol, ProtocolTranslation, StatelessClient};
 pub(crate) use self::request_subject::{RequestSubject, parse_subject};
 pub(crate) use self::stream_revalidation::StreamRevalidation;
 
@@ -47,88 +48,6 @@ pub(crate) struct RequestContext {
     pub request_body: Bytes,
     /// Digest of the arguments, if hashing started while they were arriving.
     pub streaming_digest: Option<Arc<StreamingDigest>>,
-}
-
-/// Protocol generation used with the client. The one used with the upstream may differ.
-#[derive(Debug, Clone)]
-pub(crate) enum ClientProtocol {
-    /// The client performs a handshake and has a session. The session is `None` before the handshake.
-    Stateful(Option<Arc<Session>>),
-    /// Every request is self-contained.
-    // Boxed because the value is large and a context is moved often.
-    Stateless(Box<StatelessClient>),
-}
-
-/// The client's properties, as declared in a stateless request.
-#[derive(Debug, Clone)]
-pub(crate) struct StatelessClient {
-    pub revision: Revision,
-    pub client: ClientInfo,
-    pub client_capabilities: ClientCapabilities,
-    /// Whether the client asked for log messages.
-    pub wants_log_messages: bool,
-    /// The `Mcp-Param-*` headers of a call; `None` for a transport without headers.
-    pub param_headers: Option<HeaderMap>,
-    /// The session that the gateway opened with a stateful upstream.
-    pub upstream_session: Option<Arc<Session>>,
-    /// Held while a call has exclusive use of the upstream session.
-    pub exclusive_session: Option<Arc<ExclusiveSession>>,
-}
-
-/// Translation between the client's and the upstream's protocol generation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ProtocolTranslation {
-    /// Client and upstream use the same generation.
-    None,
-    /// The client is stateless, the upstream stateful.
-    ToStateful,
-    /// The client is stateful, the upstream stateless.
-    ToStateless,
-}
-
-/// The client of a request at `/mcp/<server>` or `/mcp`, as a call record describes it.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ClientContext<'a> {
-    pub grant: &'a ActiveGrant,
-    pub address: &'a Arc<str>,
-    pub protocol: &'a ClientProtocol,
-    pub trace: Option<&'a RequestTrace>,
-}
-
-impl ClientProtocol {
-    pub fn generation(&self) -> ProtocolGeneration {
-        match self {
-            Self::Stateful(_) => ProtocolGeneration::Stateful,
-            Self::Stateless(_) => ProtocolGeneration::Stateless,
-        }
-    }
-
-    /// Returns the client's session.
-    pub fn session(&self) -> Option<&Arc<Session>> {
-        match self {
-            Self::Stateful(session) => session.as_ref(),
-            Self::Stateless(_) => None,
-        }
-    }
-
-    pub fn revision(&self) -> Option<Revision> {
-        match self {
-            Self::Stateful(session) => session.as_ref().map(|session| session.revision()),
-            Self::Stateless(stateless) => Some(stateless.revision),
-        }
-    }
-
-    pub fn client_info(&self) -> Option<&ClientInfo> {
-        match self {
-            Self::Stateful(session) => session.as_ref().map(|session| &session.negotiated.client_info),
-            Self::Stateless(stateless) => Some(&stateless.client),
-        }
-    }
-
-    /// Returns the client's name and version for the log.
-    pub fn client_display_name(&self) -> Option<Arc<str>> {
-        self.client_info()?.display_name.clone()
-    }
 }
 
 impl RequestContext {

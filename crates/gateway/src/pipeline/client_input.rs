@@ -9,7 +9,7 @@ use gatelodge_mcp::http_headers::ProtocolError;
 use gatelodge_mcp::translate::{ClientInputResponses, to_json_string, with_members, without_members};
 use gatelodge_mcp::{
     ClientMessage, ClientRequest, ClientResponsePayload, Method, ProtocolGeneration, RequestId, ServerMessage, code,
-    error_response, read_client_message, read_server_message, result_response,
+    read_client_message, read_server_message, result_response,
 };
 use gatelodge_mutants::mutant;
 use gatelodge_store::CallId;
@@ -29,8 +29,8 @@ use crate::refusal::Refusal;
 use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::responder::Responder;
 use crate::services::GatewayServices;
-use crate::session::{ClientResponseDestination, Session};
-use crate::upstream::{Permit, Upstream, UpstreamRequest, UpstreamResponse, UpstreamSendError, UpstreamSessionLink};
+use crate::session::ClientResponseDestination;
+use crate::upstream::{Permit, UpstreamRequest, UpstreamResponse, UpstreamSendError, UpstreamSessionLink};
 
 /// Builds the suspended call for an upstream that asks for client input.
 pub(crate) fn build_suspended_call(
@@ -409,112 +409,4 @@ pub(crate) fn rebuild_with_responses(
     let text = ctx.session()?.negotiated.to_stateless_request(str::from_utf8(&text).ok()?, Some(&retry))?;
     outgoing.body = text.into();
     Some(outgoing)
-}
-
-impl GatewayServices {
-    /// Ends the suspended calls that were not resumed in time.
-    pub(crate) fn expire_suspended_calls(&self) {
-        self.suspended_calls.take_expired().into_iter().for_each(|suspended| self.cancel_suspended_call(suspended));
-    }
-
-    /// Returns whether one more call of a grant may be suspended. At the limit, the grant's oldest suspended call is
-    /// evicted once its protection has expired.
-    pub(crate) fn can_suspend_call(&self, ctx: &RequestContext) -> bool {
-        if !self.suspended_calls.has_capacity(ctx) {
-            self.evict_suspended_call(|suspended| suspended.is_of(&ctx.grant.config.id));
-        }
-        self.suspended_calls.has_capacity(ctx)
-    }
-
-    /// Ends the oldest matching call if it may be evicted. Returns whether a call was ended.
-    pub(crate) fn evict_suspended_call(&self, is_one: impl Fn(&SuspendedCall) -> bool) -> bool {
-        let suspended = self.suspended_calls.take_evictable(self.settings.client_input_timeout, is_one);
-        suspended.map(|suspended| self.cancel_suspended_call(suspended)).is_some()
-    }
-
-    /// Ends a suspended call and writes its outcome row, in the background.
-    pub(crate) fn cancel_suspended_call(&self, suspended: SuspendedCall) {
-        let Some(gw) = self.arc_self() else { return };
-        let task = Arc::clone(&gw);
-        gw.tasks.spawn(async move {
-            let SuspendedCall {
-                call,
-                upstream,
-                session,
-                link_epoch,
-                exchange,
-                input_requests,
-                exclusive_session,
-                mut recorder,
-                ..
-            } = suspended;
-            task.write_row(recorder.abandoned_row()).await;
-            let link = exchange.session_link.clone();
-            drop(exchange);
-            if session.upstream_link.epoch() == link_epoch {
-                task.notify_cancelled(&upstream, &session, call).await;
-            }
-            let ids = input_requests.into_iter().map(|input_request| input_request.id).collect();
-            task.decline_server_requests(&upstream, &session, &link, ids).await;
-            drop(exclusive_session);
-        });
-    }
-
-    /// Declines server requests on the connection on which they arrived. A server that ignores the cancellation would
-    /// otherwise wait forever, and on a shared connection it would block later calls.
-    async fn decline_server_requests(
-        &self,
-        upstream: &Upstream,
-        session: &Session,
-        link: &UpstreamSessionLink,
-        ids: Vec<RequestId<'static>>,
-    ) {
-        if !matches!(link, UpstreamSessionLink::Process(_) | UpstreamSessionLink::Sse(_)) {
-            return;
-        }
-        for id in ids {
-            let message = "the call that this request belongs to has ended";
-            let mut outgoing =
-                UpstreamRequest::notification(error_response(Some(&id), code::INTERNAL_ERROR, message, None));
-            outgoing.session_link = link.clone();
-            outgoing.revision = session.negotiated.protocol_version_header();
-            let sending = self.upstream_client.send(upstream, Permit::for_server_request_response(&id, outgoing));
-            let _ = tokio::time::timeout(self.settings.connect_timeout, sending).await;
-        }
-    }
-
-    /// Sends `notifications/cancelled` for a call to a stateful upstream.
-    pub(crate) async fn notify_cancelled(&self, upstream: &Upstream, session: &Session, call: CallId) {
-        // On other transports, dropping the exchange sends the notification. Over HTTP, dropping it is only a lost
-        // connection.
-        if !matches!(session.upstream_link.current(), UpstreamSessionLink::Http(_) | UpstreamSessionLink::NoSession) {
-            return;
-        }
-        let mut outgoing = UpstreamRequest::notification(cancelled_notification(call.as_str()));
-        outgoing.session_link = session.upstream_link.current();
-        outgoing.revision = session.negotiated.protocol_version_header();
-        if let Some(permit) = Permit::for_policy_exempt(Method::Cancelled.name(), outgoing) {
-            let sending = self.upstream_client.send(upstream, permit);
-            let _ = tokio::time::timeout(self.settings.connect_timeout, sending).await;
-        }
-    }
-}
-
-/// Cancels a call upstream after a stateless client disconnected, which is how stateless clients cancel.
-pub(crate) async fn cancel_after_hang_up(gw: &GatewayServices, ctx: &RequestContext, call: CallId) {
-    if let (ProtocolTranslation::ToStateful, Some(session)) = (ctx.translation(), ctx.upstream_session()) {
-        gw.notify_cancelled(&ctx.upstream, session, call).await;
-    }
-}
-
-/// Cancels the upstream request of a call that the gateway abandons although its client has not cancelled it, for
-/// example after a timeout.
-pub(crate) fn cancel_in_background(gw: &GatewayServices, ctx: &RequestContext, call: CallId) {
-    let (Some(gw), Some(session)) = (gw.arc_self(), ctx.upstream_session().cloned()) else { return };
-    let (task, upstream) = (Arc::clone(&gw), Arc::clone(&ctx.upstream));
-    gw.tasks.spawn(async move { task.notify_cancelled(&upstream, &session, call).await });
-}
-
-pub(crate) fn cancelled_notification(call: &str) -> String {
-    format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":"{call}"}}}}"#)
 }

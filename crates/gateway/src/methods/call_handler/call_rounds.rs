@@ -12,7 +12,7 @@ use http::{HeaderMap, StatusCode};
 use super::AllowedCallResult;
 use crate::pipeline::{
     CallRecorder, CallReservation, ForwardContext, ForwardOutcome, SuspendedCall, SuspendedCallBinding,
-    can_request_input, client_capability_check, client_input, forward, parsed_response_for_client,
+    call_cancellation, can_request_input, client_capability_check, client_input, forward, parsed_response_for_client,
     relay_until_response, response_status, rewrite_for_upstream,
 };
 use crate::request_context::{ProtocolTranslation, RequestContext, RequestSubject};
@@ -145,7 +145,7 @@ impl CallRounds<'_> {
         let is_abandoned =
             matches!(&taken, Err(UpstreamSendError::Timeout)) || (taken.is_err() && self.gw.shutdown.is_forced());
         if is_abandoned {
-            client_input::cancel_in_background(self.gw, self.ctx, call);
+            call_cancellation::cancel_in_background(self.gw, self.ctx, call);
         }
         taken
     }
@@ -223,7 +223,7 @@ impl CallRounds<'_> {
                 if let Some(mut exchange) = exchange.filter(|_| tells) {
                     exchange.abandon();
                 }
-                Box::pin(client_input::cancel_after_hang_up(gw, ctx, forward_ctx.call)).await;
+                Box::pin(call_cancellation::cancel_after_hang_up(gw, ctx, forward_ctx.call)).await;
                 return Ok(AllowedCallResult::Cancelled);
             }
         };
