@@ -312,11 +312,11 @@ def self_test() -> None:
         if len(findings) != 1 or expected not in findings[0]:
             faults.append(f"violation {violation}\n  expected: {expected}\n  found: {findings}")
     with tempfile.TemporaryDirectory() as folder:
-        planted, module_faults = module_graph.self_test(Path(folder).resolve())
+        module_violations, module_faults = module_graph.self_test(Path(folder).resolve())
     faults += module_faults
     if faults:
         sys.exit("\n".join(faults))
-    print(f"layering: {len(DELIBERATE) + planted} deliberate violations found")
+    print(f"layering: {len(DELIBERATE) + module_violations} deliberate violations found")
 
 
 def main() -> None:

@@ -344,7 +344,7 @@ SMALL_CRATE = {
 SMALL_LAYERS = [["base"], [("middle", "peer")], ["top"]]
 
 # Planted faults: a file, what is added to it, and part of the finding.
-PLANTED = [
+DELIBERATE_VIOLATIONS = [
     ("base.rs", "use crate::middle::A;\n", "base.rs:13: `base` must not use `middle`, which is in a higher layer"),
     ("base.rs", "use crate::{Arc, Row, top::{A, B}};\n", "`base` must not use `top`"),
     ("base.rs", "use crate::{\n    Arc,\n    peer as other,\n};\n", "`base` must not use `peer`"),
@@ -377,7 +377,7 @@ def self_test(folder: Path) -> tuple[int, list[str]]:
         faults.append(f"a clean crate has findings: {clean}")
     if (cycles := ModuleGraph(folder).cycles()) != []:
         faults.append(f"a clean crate has cycles: {cycles}")
-    for file, added, expected in PLANTED:
+    for file, added, expected in DELIBERATE_VIOLATIONS:
         found = findings_of(SMALL_LAYERS, file, added)
         if len(found) != 1 or expected not in found[0]:
             faults.append(f"planted in {file}: {added}  expected: {expected}\n  found: {found}")
@@ -394,4 +394,4 @@ def self_test(folder: Path) -> tuple[int, list[str]]:
         found = findings_of(layers)
         if len(found) != 1 or expected not in found[0]:
             faults.append(f"layers {layers}\n  expected: {expected}\n  found: {found}")
-    return len(PLANTED) + len(layer_faults) + 1, faults
+    return len(DELIBERATE_VIOLATIONS) + len(layer_faults) + 1, faults
