@@ -47,6 +47,7 @@ macro_rules! conformance {
             tool_pin_conformance::an_unlisted_server_differs_from_one_without_tools;
             tool_pin_conformance::pinned_definitions_stay_while_the_listed_ones_change;
             tool_pin_conformance::only_listed_definitions_are_accepted_all_or_none;
+            tool_pin_conformance::an_unlisted_server_stays_unlisted_when_its_tools_are_accepted;
             tool_pin_conformance::the_first_listing_is_recorded_and_pinned_in_one_step;
             tool_pin_conformance::a_category_override_keeps_author_and_reason_until_cleared;
             session_conformance::a_session_is_found_by_its_id;

@@ -75,6 +75,12 @@ pub async fn only_listed_definitions_are_accepted_all_or_none(backend: &Conforma
     assert_eq!(known.pinned, []);
 }
 
+pub async fn an_unlisted_server_stays_unlisted_when_its_tools_are_accepted(backend: &ConformanceBackend) {
+    let tools = vec![name_and_fingerprint("feed", 1)];
+    assert_conflict(backend.store.tool_pins.accept(&server_name(), tools, admin_entry()).await);
+    assert_eq!(backend.store.tool_pins.server_tools(&server_name()).await.expect("known"), None);
+}
+
 pub async fn the_first_listing_is_recorded_and_pinned_in_one_step(backend: &ConformanceBackend) {
     record_offered(backend, vec![tool("feed", 1), tool("ask", 1)], &["feed"]).await;
     // A concurrent listing comes second and pins nothing.

@@ -45,7 +45,10 @@ impl ToolPins for MemoryStore {
         entry: AdminLogEntry,
     ) -> Result<(), StoreError> {
         self.change(entry, |state, entry| {
-            let known = state.tools.entry(server.clone()).or_default();
+            let Some(known) = state.tools.get_mut(server) else {
+                // Nothing is listed, so the first requested definition is not.
+                return tools.first().map_or(Ok(()), |(name, _)| Err(stale_definition_error(server, name)));
+            };
             let mut pins = Vec::new();
             for (name, fingerprint) in &tools {
                 let is_requested = |tool: &&ToolDefinition| tool.name == *name && tool.fingerprint == *fingerprint;
