@@ -26,9 +26,14 @@ pub use call_log::CallLog;
 pub use change_feed::ChangeFeed;
 pub use counter_usage::CounterUsage;
 pub use grants::Grants;
+pub(crate) use grants::{
+    already_revoked_error, label_taken_error, no_attachment_error, no_grant_error, revoked_error, token_taken_error,
+};
 pub use ledger::Ledger;
 pub use policies::Policies;
+pub(crate) use policies::no_policy_error;
 pub use servers::Servers;
+pub(crate) use servers::{no_server_error, server_exists_error};
 pub use sessions::Sessions;
 pub use task_owners::TaskOwners;
 pub(crate) use task_owners::other_owner_error;

@@ -41,3 +41,33 @@ pub trait Grants: Send + Sync {
     /// attachment.
     async fn detach(&self, id: &GrantId, server: &ServerName, entry: AdminLogEntry) -> Result<(), StoreError>;
 }
+
+/// Returns the error for a label that another grant has.
+pub(crate) fn label_taken_error(label: &str) -> StoreError {
+    StoreError::Conflict(format!("there is already a grant `{label}`"))
+}
+
+/// Returns the error for a token that another grant has.
+pub(crate) fn token_taken_error() -> StoreError {
+    StoreError::Conflict("another grant has this token".to_owned())
+}
+
+/// Returns the error for a grant that does not exist.
+pub(crate) fn no_grant_error(id_or_label: &str) -> StoreError {
+    StoreError::NotFound(format!("grant `{id_or_label}`"))
+}
+
+/// Returns the error for rotating the token of a revoked grant.
+pub(crate) fn revoked_error(id: &GrantId) -> StoreError {
+    StoreError::Conflict(format!("grant `{id}` is revoked"))
+}
+
+/// Returns the error for revoking a revoked grant.
+pub(crate) fn already_revoked_error(id: &GrantId) -> StoreError {
+    StoreError::Conflict(format!("grant `{id}` is already revoked"))
+}
+
+/// Returns the error for a server that is not attached to a grant.
+pub(crate) fn no_attachment_error(id: &GrantId, server: &ServerName) -> StoreError {
+    StoreError::NotFound(format!("server `{server}` in grant `{id}`"))
+}

@@ -20,3 +20,11 @@ pub trait Policies: Send + Sync {
     /// Returns all versions of a policy, newest first. Returns `NotFound` if there is no such policy.
     async fn versions(&self, name: &PolicyName) -> Result<Vec<StoredPolicy>, StoreError>;
 }
+
+/// Returns the error for a policy or a version of it that does not exist.
+pub(crate) fn no_policy_error(name: &PolicyName, version: Option<PolicyVersionNumber>) -> StoreError {
+    StoreError::NotFound(match version {
+        Some(version) => format!("version {version} of policy `{name}`"),
+        None => format!("policy `{name}`"),
+    })
+}

@@ -15,3 +15,13 @@ pub trait Servers: Send + Sync {
     /// Returns all servers, ordered by name.
     async fn list(&self) -> Result<Vec<StoredServer>, StoreError>;
 }
+
+/// Returns the error for a server whose name is taken.
+pub(crate) fn server_exists_error(name: &ServerName) -> StoreError {
+    StoreError::Conflict(format!("there is already a server `{name}`"))
+}
+
+/// Returns the error for a server that does not exist.
+pub(crate) fn no_server_error(name: &ServerName) -> StoreError {
+    StoreError::NotFound(format!("server `{name}`"))
+}
