@@ -25,6 +25,11 @@ pub use run_gateway::{GatewayStartup, run_gateway};
 pub use stdio_gateway::{StdioGateway, run_stdio_gateway, wait_for_stop_signal};
 pub use system_clock::system_clock;
 
+/// Returns whether there is a store.
+pub fn has_store(config: &StoreSection) -> bool {
+    Store::sqlite_exists(&config.data)
+}
+
 /// Opens the store, creating what is missing.
 pub fn open(config: &StoreSection, clock: &Arc<dyn Clock>) -> Result<Store, OpenStoreError> {
     Store::open_sqlite(&config.data, config.durability, Arc::clone(clock))

@@ -122,7 +122,7 @@ pub fn open_store_error(error: OpenStoreError) -> anyhow::Error {
 /// store that is created now.
 fn refuse_missing_store(store: &StoreSection, config: Option<&GatewayConfig>) -> Result<()> {
     let Some(config) = config else { return Ok(()) };
-    if store.data.join("state.db").exists() || !block_on(is_gateway_up(config.gateway.admin_listen))? {
+    if app::has_store(store) || !block_on(is_gateway_up(config.gateway.admin_listen))? {
         return Ok(());
     }
     let (data, admin) = (store.data.display(), config.gateway.admin_listen);

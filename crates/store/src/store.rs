@@ -79,6 +79,11 @@ impl Store {
         Self::new(Arc::clone(&store), store)
     }
 
+    /// Returns whether there is a SQLite database in a directory.
+    pub fn sqlite_exists(dir: &Path) -> bool {
+        SqliteStateStore::exists(dir)
+    }
+
     /// Opens the SQLite databases in a directory. Creates missing files and upgrades an older schema.
     ///
     /// # Errors

@@ -83,6 +83,11 @@ impl SqliteStateStore {
         })
     }
 
+    /// Returns whether there is a state database in a directory.
+    pub fn exists(dir: &Path) -> bool {
+        dir.join(FILE_NAME).exists()
+    }
+
     fn start(
         file: DbFile,
         prepare: impl FnOnce(&mut Connection, &Path) -> Result<(), OpenStoreError>,
