@@ -124,8 +124,8 @@ def check_bridge(findings: Findings, home: Path) -> None:
     process = subprocess.Popen([entry["command"], *entry["args"]], text=True, stdin=subprocess.PIPE,
                                stdout=subprocess.PIPE, env={"HOME": str(home), "PATH": os.environ["PATH"]})
     # A process that does not answer is killed, which ends its output.
-    alarm = threading.Timer(30, process.kill)
-    alarm.start()
+    kill_timer = threading.Timer(30, process.kill)
+    kill_timer.start()
     answers = []
     for message in messages:
         process.stdin.write(json.dumps({"jsonrpc": "2.0"} | message) + "\n")
@@ -133,7 +133,7 @@ def check_bridge(findings: Findings, home: Path) -> None:
         if "id" in message:
             answers.append(json.loads(process.stdout.readline() or "{}"))
     process.stdin.close()
-    alarm.cancel()
+    kill_timer.cancel()
     findings.same("the bridge's end", 0, process.wait(timeout=20))
     tools = [tool["name"] for tool in answers[-1].get("result", {}).get("tools", [])]
     findings.same("the tools through the bridge", ["noon"], tools)

@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parent.parent
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 ROUND = 50_000
 
-MAX_BYTES, MAX_DEPTH, MAX_MEMBERS, MAX_DIGITS = 4 << 20, 64, 10_000, 1_000
+MAX_BYTES, MAX_NESTING_LEVELS, MAX_MEMBERS, MAX_DIGITS = 4 << 20, 64, 10_000, 1_000
 
 # Members whose values are evaluated, by location.
 ENVELOPE = {"jsonrpc", "id", "method", "params", "result", "error"}
@@ -102,7 +102,7 @@ def is_large(text: str) -> bool:
 
 
 def is_deep(tree: object) -> bool:
-    return any(depth >= MAX_DEPTH for value, depth in values(tree) if isinstance(value, (list, dict)) and value != {}
+    return any(depth >= MAX_NESTING_LEVELS for value, depth in values(tree) if isinstance(value, (list, dict)) and value != {}
                and not (isinstance(value, dict) and "n" in value))
 
 

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Checks the layering of the workspace.
 
-Three tables define it: which of our crates a crate may use, which external crates it must not depend on
-even indirectly, and which calls belong at the edge. Each finding is printed; any finding fails.
+Four tables define it: which of our crates a crate may use, which external crates it must not depend on
+even indirectly, which modules of a crate may use which, and which calls belong at the edge. Each finding is
+printed; any finding fails.
 
-    layering.py               checks this workspace
-    layering.py --self-test   tests that each of several deliberate violations in a small
-                           workspace is found
+    layering.py                 checks this workspace
+    layering.py --graph CRATE   prints which modules of a crate use which
+    layering.py --self-test     tests that each of several deliberate violations in a small
+                                workspace is found
 """
 
 import json
@@ -17,9 +19,11 @@ import sys
 import tempfile
 from pathlib import Path
 
+import module_graph
+
 ROOT = Path(__file__).resolve().parent.parent
 
-ROOMS = ["mutants", "json", "policy", "mcp", "catalogue", "store", "gateway", "console", "pharo"]
+ROOMS = ["mutants", "json", "policy", "mcp", "catalogue", "clients", "store", "gateway", "console", "server", "pharo"]
 
 # Normal and build dependencies between our crates. Only test programs list `testkit`: other crates use it
 # as a dev-dependency, which is not checked here.
@@ -29,9 +33,11 @@ MAY_USE = {
     "policy": ["json", "mutants"],
     "mcp": ["json", "mutants"],
     "catalogue": ["mcp", "policy", "json", "mutants"],
+    "clients": ["json", "mutants"],
     "store": ["policy", "mutants"],
     "gateway": ["store", "catalogue", "mcp", "policy", "json", "mutants"],
     "console": ["store", "catalogue", "policy", "json", "mutants"],
+    "server": ["gateway", "store", "catalogue", "policy", "mcp", "json", "mutants"],
     "pharo": ["mcp", "json", "mutants"],
     "indexer": ["catalogue", "policy", "json", "mutants"],
     "cli": ROOMS,
@@ -40,7 +46,7 @@ MAY_USE = {
     "fuzz": ROOMS + ["cli", "testkit"],
 }
 
-PURE = ["mutants", "json", "policy", "mcp", "catalogue"]
+PURE = ["mutants", "json", "policy", "mcp", "catalogue", "clients"]
 RUNTIME = ["tokio", "async-std", "smol", "mio"]
 HTTP = ["axum", "h2", "hyper", "reqwest", "ureq"]
 SQL = ["libsqlite3-sys", "postgres", "rusqlite", "sqlx", "sqlx-core", "tokio-postgres"]
@@ -53,6 +59,7 @@ GRAMMARS = ["tree-sitter", "tree-sitter-javascript", "tree-sitter-python", "tree
 MUST_NOT_REACH = {room: RUNTIME + HTTP + SQL + LOGGING + CHANCE + GRAMMARS for room in PURE} | {
     "store": HTTP + GRAMMARS,
     "gateway": GRAMMARS,
+    "server": GRAMMARS,
     "cli": GRAMMARS,
 }
 
@@ -68,6 +75,21 @@ ONLY_IN = {dependency: ["store"] for dependency in SQL} | {
     "rmcp": ["gateway"],
 } | {dependency: ["indexer"] for dependency in GRAMMARS}
 
+# The modules of a crate in layers, lowest first. A module may use those of lower layers. Modules in one layer must not
+# use each other, unless a tuple makes them one node. The crate root is above all layers: no module may use what it
+# defines, and a name that it takes from a module counts as that module.
+MODULE_LAYERS: dict[str, list[list[str | tuple[str, ...]]]] = {
+    # A gateway's services hold its suspended calls, which the steps of the pipeline resume and end.
+    "gateway": [
+        ["active_policy", "runtime", "settings"], ["body"], ["telemetry"], ["upstream"], ["config_snapshot"],
+        ["session"], ["refusal"], ["request_context"], ["reply"], ["responder"], [("pipeline", "services")],
+        ["methods"], ["aggregate"], ["client"], ["transport"],
+    ],
+    "policy": [["duration_text", "string_enum"], ["syntax"], ["call"], ["operators"], ["compile"], ["eval"], ["lint"], ["tools"]],
+    "store": [["clock", "model"], ["audit_chain", "counters"], ["traits"], ["memory", "sqlite"], ["store"],
+              ["conformance"]],
+}
+
 # Calls that belong at the edge. Grouped imports count: `use std::{env, fmt}` names the environment.
 AT_THE_RIM = {
     "the environment": re.compile(r"\bstd::(env\b|\{[^;]*?\benv\b)"),
@@ -80,8 +102,8 @@ NOT_IN_PURE = {
     "sockets": re.compile(r"\b(Tcp|Udp|Unix)(Stream|Listener|Socket|Datagram)\b"),
     "a monotonic clock": re.compile(r"\bInstant::now\b"),
 }
-# The command line is the edge, and the testkit is for tests. `bench` and `fuzz` are outside `crates/` and `tools/`.
-RIM = ["cli", "testkit"]
+# The command line and the composition root are the edge, and the testkit is for tests. `bench` and `fuzz` are outside `crates/` and `tools/`.
+RIM = ["cli", "server", "testkit"]
 # The modules of the indexer's program, by their first name below `src`. Its library is pure.
 PROGRAM = {"indexer": ["main", "cli", "commands", "console_output", "exit", "file_io", "installed_index", "process_environment"]}
 PURE_LIBRARIES = ["indexer"]
@@ -89,6 +111,10 @@ PURE_LIBRARIES = ["indexer"]
 HOMES = {"bench": Path("bench"), "fuzz": Path("fuzz"), "indexer": Path("tools/indexer")}
 # A store on disk manages its own files. The variable that selects a mutant is read in test builds only.
 MAY_SAY = {"store": ["files"], "mutants": ["the environment"]}
+
+
+def source_folder(root: Path, room: str) -> Path:
+    return root / HOMES.get(room, Path("crates") / room)
 
 
 def crate_folder(package: str) -> str:
@@ -183,10 +209,12 @@ def check_lines(root: Path) -> list[str]:
     return findings
 
 
-def check(root: Path) -> list[str]:
+def check(root: Path, module_layers: dict[str, list[list[str | tuple[str, ...]]]]) -> list[str]:
     metadata = cargo(root, "metadata", "--locked", "--no-deps", "--format-version=1")
     packages = json.loads(metadata)["packages"]
     findings = check_manifests(packages, root) + check_lines(root)
+    for room, layers in module_layers.items():
+        findings += module_graph.check_modules(room, source_folder(root, room), layers, root)
     for name in [package["name"] for package in packages]:
         if crate_folder(name) in MUST_NOT_REACH:
             tree = cargo(root, "tree", "--locked", "--package", name, "--edges=normal",
@@ -263,6 +291,7 @@ DELIBERATE = [
     (("crates/json", "gatelodge-json", "", "#[cfg(test)]\nmod tests {\n}\nfn f() { SystemTime::now(); }\n"),
      "lib.rs:4: the clock"),
     (("crates/json", "gatelodge-json", "", "fn f() { Instant::now(); }\n"), "a monotonic clock"),
+    (("crates/policy", "gatelodge-policy", POLICY_ON_JSON, "mod extra {}\n"), "module `extra` is in no layer"),
 ]
 
 
@@ -274,7 +303,7 @@ def self_test() -> None:
             if violation:
                 crate(root / violation[0], *violation[1:])
             cargo(root, "generate-lockfile", "--offline")
-            return check(root)
+            return check(root, {"policy": []})
 
     faults = []
     if clean := findings_of():
@@ -283,15 +312,22 @@ def self_test() -> None:
         findings = findings_of(*violation)
         if len(findings) != 1 or expected not in findings[0]:
             faults.append(f"violation {violation}\n  expected: {expected}\n  found: {findings}")
+    with tempfile.TemporaryDirectory() as folder:
+        module_violations, module_faults = module_graph.self_test(Path(folder).resolve())
+    faults += module_faults
     if faults:
         sys.exit("\n".join(faults))
-    print(f"layering: {len(DELIBERATE)} deliberate violations found")
+    print(f"layering: {len(DELIBERATE) + module_violations} deliberate violations found")
 
 
 def main() -> None:
     if sys.argv[1:] == ["--self-test"]:
         self_test()
-    elif findings := check(ROOT):
+    elif sys.argv[1:2] == ["--graph"] and sys.argv[2:] and sys.argv[2] in MAY_USE:
+        print(module_graph.graph_text(source_folder(ROOT, sys.argv[2]), MODULE_LAYERS.get(sys.argv[2], [])))
+    elif sys.argv[1:]:
+        sys.exit(__doc__)
+    elif findings := check(ROOT, MODULE_LAYERS):
         sys.exit("\n".join(findings))
     else:
         print("layering: in order")

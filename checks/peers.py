@@ -29,7 +29,7 @@ class Peer:
     def __init__(self) -> None:
         self.last, self.lock = 0, threading.Lock()
         # All messages, and the answers by request number.
-        self.heard: list[str] = []
+        self.received: list[str] = []
         self.answers: dict[object, list[str]] = {}
 
     def request(self, method: str, params: dict) -> dict:
@@ -39,7 +39,7 @@ class Peer:
 
     def hear(self, text: str) -> None:
         with self.lock:
-            self.heard.append(text)
+            self.received.append(text)
             if is_answer(text):
                 self.answers.setdefault(json.loads(text)["id"], []).append(text)
 

@@ -345,7 +345,7 @@ def faults(arguments: argparse.Namespace, findings: Findings, folder: Path) -> N
     findings.hold("serve", "faults: nothing is left", not left[0], [describe(pid) for pid in left[0]])
     # The secret, and all long parts of it.
     parts = [secret[at:at + 16] for at in range(0, len(secret) - 15)]
-    said = "\n".join(text for peer in peers for text in peer.heard)
+    said = "\n".join(text for peer in peers for text in peer.received)
     findings.hold("secret", "the secret in what callers get", not any(part in said for part in parts), said[:200])
     for path in sorted(folder.rglob("*")):
         if path.is_file() and path.name != "gatelodge.toml":

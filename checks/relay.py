@@ -159,11 +159,11 @@ def self_test() -> None:
             for request in asked:
                 expected = request.replace(b"\r\n", b"\r\nAdded: yes\r\n", 1)
                 client.sendall(request)
-                heard = take(server, len(expected))
+                received = take(server, len(expected))
                 server.sendall(answer)
                 said = take(client, len(answer))
-                if heard != expected or said != answer:
-                    sys.exit(f"error: the relay forwarded {request} as {heard}, and {answer} as {said}")
+                if received != expected or said != answer:
+                    sys.exit(f"error: the relay forwarded {request} as {received}, and {answer} as {said}")
         if server.recv(1) != b"":
             sys.exit("error: a client disconnected, but the relay did not")
         server.close()
@@ -186,9 +186,9 @@ def generation_test() -> None:
                 client.sendall(requests[other])
                 said = take(client, len(UNKNOWN))
                 client.sendall(requests[generation])
-                heard = take(server, len(requests[generation]))
-                if said != UNKNOWN or heard != requests[generation] or between.refused != 1:
-                    sys.exit(f"error: a server of {generation} heard {heard}, and a client of {other} {said}")
+                received = take(server, len(requests[generation]))
+                if said != UNKNOWN or received != requests[generation] or between.refused != 1:
+                    sys.exit(f"error: a server of {generation} received {received}, and a client of {other} {said}")
             server.close()
             between.end()
 

@@ -18,7 +18,7 @@ from install import RUN_UID, as_user
 from package import Json
 
 PROTOCOL = "2025-06-18"
-MAX_LINE = 64 << 20
+MAX_LINE_BYTES = 64 << 20
 MAX_PAGES = 200
 
 # The shell stays the first process of the namespace: it gets a signal when its parent dies, and then all others end.
@@ -62,7 +62,7 @@ class Client:
     def _pump(self) -> None:
         assert self.process.stdout is not None
         with contextlib.suppress(OSError, ValueError):
-            while line := self.process.stdout.readline(MAX_LINE):
+            while line := self.process.stdout.readline(MAX_LINE_BYTES):
                 self._lines.put(line)
         self._lines.put(None)
 

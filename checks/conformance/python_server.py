@@ -30,9 +30,9 @@ warnings.simplefilter("ignore", MCPDeprecationWarning)
 PICTURE = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII="
 SOUND = "UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAIA+AAACABAAZGF0YQAAAAA="
 # Long enough to see the messages of a call arrive one by one.
-PAUSE = 0.04
+MESSAGE_INTERVAL_SECONDS = 0.04
 # How long a job runs before it fails, so that a client that polls at once still sees it running.
-WORK = 0.8
+JOB_SECONDS = 0.8
 
 CHANGES = InMemorySubscriptionBus()
 
@@ -169,7 +169,7 @@ async def test_multiple_content_types(ctx, args, params):
 async def test_tool_with_logging(ctx, args, params):
     for step in ("begun", "running", "done"):
         await ctx.session.send_log_message("info", step, related_request_id=ctx.request_id)
-        await asyncio.sleep(PAUSE)
+        await asyncio.sleep(MESSAGE_INTERVAL_SECONDS)
     return say("Logged.")
 
 
@@ -184,7 +184,7 @@ async def test_logging_tool(ctx, args, params):
 async def test_tool_with_progress(ctx, args, params):
     for step in (0, 50, 100):
         await ctx.session.report_progress(step, 100, "on its way")
-        await asyncio.sleep(PAUSE)
+        await asyncio.sleep(MESSAGE_INTERVAL_SECONDS)
     return say("Arrived.")
 
 
@@ -254,7 +254,7 @@ async def test_reconnection(ctx, args, params):
     await ctx.session.send_log_message("info", "before", related_request_id=ctx.request_id)
     if ctx.close_sse_stream:
         await ctx.close_sse_stream()
-    await asyncio.sleep(5 * PAUSE)
+    await asyncio.sleep(5 * MESSAGE_INTERVAL_SECONDS)
     await ctx.session.send_log_message("info", "after", related_request_id=ctx.request_id)
     return say("Still here.")
 
@@ -304,7 +304,7 @@ async def slow_compute(ctx, args, params):
 @tool("Fails after a while")
 async def failing_job(ctx, args, params):
     async def fail(_task):
-        await asyncio.sleep(WORK)
+        await asyncio.sleep(JOB_SECONDS)
         return await test_error_handling(ctx, args, params)
 
     tasks.require(ctx)
@@ -314,7 +314,7 @@ async def failing_job(ctx, args, params):
 @tool("Breaks off after a while")
 async def protocol_error_job(ctx, args, params):
     async def break_off(_task=None):
-        await asyncio.sleep(WORK)
+        await asyncio.sleep(JOB_SECONDS)
         raise MCPError(types.INTERNAL_ERROR, "this job always breaks off")
 
     return tasks.begin(break_off) if tasks.declares(ctx) else await break_off()

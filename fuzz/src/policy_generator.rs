@@ -1,5 +1,7 @@
 //! Generates policy documents from choices: mostly valid, sometimes wrong in one place.
 
+use gatelodge_policy::Operator;
+
 use crate::choice_reader::ChoiceReader;
 
 const NAMES: &[&str] = &["read_file", "pay", "x", "read_*", "*", "pa*", "note://*", "file:///a/../b", "greet", "é*"];
@@ -28,7 +30,8 @@ const PATHS: &[&str] = &[
     "argz.a",
     "args[01]",
 ];
-const OPERATORS: &[(&str, &[&str])] = &[
+/// Values for operators. The first is valid; most of the others are not.
+const OPERATOR_VALUES: &[(&str, &[&str])] = &[
     ("eq", &["1", "\"x\"", "true", "null"]),
     ("neq", &["1", "\"x\"", "[]"]),
     ("in", &["[1,\"x\"]", "[true]", "[]"]),
@@ -46,8 +49,11 @@ const OPERATORS: &[(&str, &[&str])] = &[
     ("subset_of", &["[1,\"x\"]"]),
     ("path_within", &["\"/srv\"", "\"/\"", "\"srv\""]),
     ("host_in", &["[\"example.com:8443\"]", "[\"*.example.com\"]", "[\"127.1\"]"]),
-    ("is", &["1"]),
 ];
+/// Values for operators that have none of their own.
+const ANY_VALUES: &[&str] = &["1", "\"x\"", "[\"x\"]", "true"];
+/// A word that is not an operator.
+const UNKNOWN_OPERATOR: &str = "is";
 const WINDOWS: &[&str] = &["\"minute\"", "\"day\"", "\"week\"", "\"month\"", "60", "\"15m\"", "0", "\"015m\""];
 const RATES: &[&str] = &["\"10/minute\"", "{\"max\":10,\"window\":60}", "\"010/minute\"", "{\"max\":0,\"window\":1}"];
 const ACTIONS: &[&str] = &["\"allow\"", "\"deny\"", "\"approve\"", "\"hide\""];
@@ -126,7 +132,8 @@ fn generate_condition(tape: &mut ChoiceReader<'_>) -> String {
     // The last elements of each list are invalid and should be rare.
     let sound = PATHS.len() - 4;
     let path = if tape.is_one_in(40) { tape.pick(PATHS) } else { tape.pick(PATHS.get(..sound).unwrap_or(PATHS)) };
-    let (operator, values) = OPERATORS.get(tape.number_below(OPERATORS.len())).copied().unwrap_or(("eq", &["1"]));
+    let operator = Operator::WORDS.get(tape.number_below(Operator::WORDS.len() + 1)).unwrap_or(&UNKNOWN_OPERATOR);
+    let values = OPERATOR_VALUES.iter().find(|(word, _)| word == operator).map_or(ANY_VALUES, |(_, values)| values);
     let value = if tape.is_one_in(10) { tape.pick(values) } else { values.first().unwrap_or(&"1") };
     format!("{{\"path\":\"{path}\",\"op\":\"{operator}\",\"value\":{value}}}")
 }

@@ -22,8 +22,9 @@ const NOUNS: &[&str] = &[
     "file", "issue", "page", "user", "table", "message", "task", "event", "note", "image", "report", "invoice",
     "project", "branch", "contact", "dataset", "model", "account", "document", "job", "workflow", "channel", "order",
 ];
-const WHERE: &[&str] = &["", "by_id", "in_bulk", "history", "status", "details", "comments", "for_user", "v2", "raw"];
-const TAKES: &[&str] =
+const TOOL_NAME_ENDINGS: &[&str] =
+    &["", "by_id", "in_bulk", "history", "status", "details", "comments", "for_user", "v2", "raw"];
+const PARAMETER_NAMES: &[&str] =
     &["id", "query", "limit", "path", "url", "name", "content", "code", "command", "filter", "cursor"];
 
 /// Numbers that look like chance and are the same each time.
@@ -104,7 +105,7 @@ fn made_up(servers: usize, tools: usize) -> Result<Vec<u8>, Box<dyn std::error::
         let names: Vec<String> = (0..tools)
             .map(|_| {
                 let own = if dice.below(3) == 0 { format!("_{}", dice.below(100_000)) } else { String::new() };
-                format!("{}_{}_{}{own}", dice.pick(VERBS), dice.pick(NOUNS), dice.pick(WHERE))
+                format!("{}_{}_{}{own}", dice.pick(VERBS), dice.pick(NOUNS), dice.pick(TOOL_NAME_ENDINGS))
             })
             .collect();
         let server = ServerContext::new(&package, None, names.iter().map(String::as_str));
@@ -121,7 +122,7 @@ fn tool(name: &str, server: &ServerContext, dice: &mut Dice) -> ToolFacts {
     let known = classify(&ToolSpec::from_name(name), server);
     let parameters = (0..dice.below(6))
         .map(|_| IndexedToolParameter {
-            name: format!("{}{}", dice.pick(TAKES), if dice.below(4) == 0 { "_of_it" } else { "" }),
+            name: format!("{}{}", dice.pick(PARAMETER_NAMES), if dice.below(4) == 0 { "_of_it" } else { "" }),
             kind: dice.pick(&["string", "string", "integer", "boolean", "array"]).to_owned(),
             required: dice.below(2) == 0,
         })

@@ -15,7 +15,7 @@ use crate::server_context::ServerContext;
 use crate::tool_spec::ToolSpec;
 
 /// Listed as evidence if neither the name nor the parameters explain the category.
-const DESCRIPTION_NOT_STORED_NOTE: &str = "its description decided it, which was read and is not stored";
+const DESCRIPTION_NOT_STORED_NOTE: &str = "decided by its description, which the index does not store";
 
 /// Classifies a tool from the facts about it. `tool` is the part of its definition that the index stores.
 pub(crate) fn classify_from_facts(tool: &ToolSpec<'_>, server: &ServerContext, facts: &ToolFacts) -> Classification {
@@ -38,7 +38,7 @@ pub(crate) fn classify_from_facts(tool: &ToolSpec<'_>, server: &ServerContext, f
             explain_category(tool, found, features, &decision, server, data);
         if !is_shown && had_description {
             rationale.push_str(
-                " Name and parameters alone would say less: its description decided, which was read and is not stored.",
+                " Name and parameters alone would say less; it was decided by its description, which the index does not store.",
             );
             evidence.push(DESCRIPTION_NOT_STORED_NOTE.to_owned());
         }

@@ -128,7 +128,7 @@ fn match_incidents<'v>(
             None => format!("`{}:{}`", own.source.as_str(), own.name),
         };
         let says = format!(
-            "{called} is the package in a public case of {date}, \"{title}\" (`{slug}`): {}; {which}",
+            "{called} is the package in a public incident of {date}, \"{title}\" (`{slug}`): {}; {which}",
             own.versions_text()
         );
         all.push(IncidentMatch { is_affected, message: says });

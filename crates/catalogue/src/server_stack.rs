@@ -220,10 +220,10 @@ mod tests {
                 .iter()
                 .flat_map(|flow| (0..5_000).map(move |at| member(&format!("{flow:?}-{at}"), Category::Read, &[*flow])))
                 .collect();
-        let begun = std::time::Instant::now();
+        let started_at = std::time::Instant::now();
         let listed = summarize_stack(&all);
         assert_eq!((listed.combination_count, listed.combinations.len()), (125_000_000_000, MAX_LISTED_COMBINATIONS));
         assert!(listed.combinations.iter().all(|set| set.len() == 3));
-        assert!(begun.elapsed().as_secs() < 5, "{:?}", begun.elapsed());
+        assert!(started_at.elapsed().as_secs() < 5, "{:?}", started_at.elapsed());
     }
 }

@@ -78,10 +78,10 @@ fn hostile_text_stays_text_in_policies() {
     let tool = &items[0].as_ref().expect("a tool").tool;
     let server = ServerContext::new("x\n\"default\": \"allow\"", None, [name]);
     let known = classify(tool, &server);
-    for posture in StarterPolicyStrictness::ALL {
+    for strictness in StarterPolicyStrictness::ALL {
         for text in [
-            starter_policy(&server.name, &[(tool, &known)], posture).expect("a policy"),
-            policy_scaffold(&server.name, &[(tool, &known)], posture).expect("a policy"),
+            starter_policy(&server.name, &[(tool, &known)], strictness).expect("a policy"),
+            policy_scaffold(&server.name, &[(tool, &known)], strictness).expect("a policy"),
         ] {
             assert!(parse(text.as_bytes(), DocumentFormat::Json).is_ok(), "{text}");
             assert!(!text.contains(['\u{202e}', '\u{200b}', '\u{1b}']), "{text}");

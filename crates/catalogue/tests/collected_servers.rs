@@ -44,16 +44,17 @@ fn categories<'k>(known: &'k [(&ToolListEntry<'_>, Classification)]) -> BTreeMap
 fn check_tools(
     server: &str,
     text: &str,
-    posture: StarterPolicyStrictness,
+    strictness: StarterPolicyStrictness,
     categories: &BTreeMap<&str, Category>,
     tools: &ToolList,
 ) -> Policy {
     let findings = lint(text.as_bytes(), DocumentFormat::Json, Some(tools));
-    assert!(findings.is_empty(), "{server}, {posture:?}: {findings:?}\n{text}");
+    assert!(findings.is_empty(), "{server}, {strictness:?}: {findings:?}\n{text}");
     let policy = parse(text.as_bytes(), DocumentFormat::Json).expect("a policy");
     for (tool, category) in categories {
-        let expected = if tool.contains('*') { PolicyOutcome::Refused } else { expected_outcome(posture, *category) };
-        assert_eq!(decide_tool(&policy, tool), expected, "{server}, {tool}, {category:?}, {posture:?}\n{text}");
+        let expected =
+            if tool.contains('*') { PolicyOutcome::Refused } else { expected_outcome(strictness, *category) };
+        assert_eq!(decide_tool(&policy, tool), expected, "{server}, {tool}, {category:?}, {strictness:?}\n{text}");
     }
     policy
 }
@@ -90,11 +91,11 @@ fn check_all_servers(file: &str) -> (usize, usize, usize) {
         let entries: Vec<_> = known.iter().map(|(item, known)| (&item.tool, known)).collect();
         let categories = categories(&known);
         let tools = ToolList::read(list.as_bytes()).expect("tools");
-        for posture in StarterPolicyStrictness::ALL {
-            let policy = starter_policy(server, &entries, posture).expect("a policy");
-            check_other_targets(server, &check_tools(server, &policy, posture, &categories, &tools));
-            let scaffold = policy_scaffold(server, &entries, posture).expect("a policy");
-            check_tools(server, &scaffold, posture, &categories, &tools);
+        for strictness in StarterPolicyStrictness::ALL {
+            let policy = starter_policy(server, &entries, strictness).expect("a policy");
+            check_other_targets(server, &check_tools(server, &policy, strictness, &categories, &tools));
+            let scaffold = policy_scaffold(server, &entries, strictness).expect("a policy");
+            check_tools(server, &scaffold, strictness, &categories, &tools);
         }
         tools_seen += categories.len();
         reads += categories.values().filter(|category| **category == Category::Read).count();

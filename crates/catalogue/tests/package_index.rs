@@ -508,7 +508,7 @@ fn a_stored_category_overrides_the_name_and_the_rationale_says_so() {
         let (_, odd) = &tools[0];
         assert_eq!((odd.category, odd.level, odd.confidence), (Category::Destructive, RiskLevel::Critical, 0.87));
         assert!(odd.rationale.starts_with("What it removes"), "{}", odd.rationale);
-        assert!(odd.rationale.contains("its description decided"), "{}", odd.rationale);
+        assert!(odd.rationale.contains("decided by its description"), "{}", odd.rationale);
         assert!(!odd.rationale.contains("nothing in its name, its description"), "{}", odd.rationale);
         assert_eq!(odd.signals[0].parameter.as_deref(), Some("path"));
         let (_, plain) = &tools[1];
@@ -560,8 +560,10 @@ fn recommended_policies_of_indexed_servers_load() {
         assert!(known.estimated_tokens() > 0);
         known.with_classifications(|tools| {
             let tools: Vec<_> = tools.iter().map(|(tool, known)| (tool, known)).collect();
-            for posture in StarterPolicyStrictness::ALL {
-                assert!(starter_policy(server.package(), &tools, posture).unwrap().contains("\"default\": \"deny\""));
+            for strictness in StarterPolicyStrictness::ALL {
+                assert!(
+                    starter_policy(server.package(), &tools, strictness).unwrap().contains("\"default\": \"deny\"")
+                );
             }
         });
     }

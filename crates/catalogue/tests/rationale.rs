@@ -33,9 +33,9 @@ fn a_sibling_that_runs_code_confirms_code_execution() {
 #[test]
 fn siblings_about_the_same_thing_are_its_life_cycle() {
     let found = classify_among("import_package", &["import_package", "export_package", "get_settings"]);
-    assert_says(&found, "its sibling `export_package` and it are the life cycle of `package`");
+    assert_says(&found, "its sibling `export_package` and this tool manage the life cycle of `package`");
     let found = classify_among("get_issue", &["get_issue", "create_issue", "delete_issue"]);
-    assert_says(&found, "its siblings `create_issue`, `delete_issue` and it are the life cycle of `issue`");
+    assert_says(&found, "its siblings `create_issue`, `delete_issue` and this tool manage the life cycle of `issue`");
     let found = classify_among("get_issue", &["get_issue", "search_issue"]);
     assert_says(&found, "its sibling `search_issue` is about `issue` as well");
 }

@@ -37,22 +37,22 @@ fn for_each_policy(check: impl Fn(&str, &[(&ToolListEntry<'_>, Classification)],
         let around = ServerContext::new(&server, None, items.iter().map(|item| &*item.tool.name));
         let known: Vec<_> = items.iter().map(|item| (item, classify(&item.tool, &around))).collect();
         let entries: Vec<_> = known.iter().map(|(item, known)| (&item.tool, known)).collect();
-        for posture in StarterPolicyStrictness::ALL {
-            check(&list, &known, posture, &starter_policy(&server, &entries, posture).expect("a policy"));
-            check(&list, &known, posture, &policy_scaffold(&server, &entries, posture).expect("a policy"));
+        for strictness in StarterPolicyStrictness::ALL {
+            check(&list, &known, strictness, &starter_policy(&server, &entries, strictness).expect("a policy"));
+            check(&list, &known, strictness, &policy_scaffold(&server, &entries, strictness).expect("a policy"));
         }
     }
 }
 
 #[test]
 fn policies_follow_the_categories_and_refuse_other_tools() {
-    for_each_policy(|_, known, posture, text| {
+    for_each_policy(|_, known, strictness, text| {
         let policy = parse(text.as_bytes(), DocumentFormat::Json).expect("a policy");
         for (item, known) in known {
             assert_eq!(
                 decide_tool(&policy, &item.tool.name),
-                expected_outcome(posture, known.category),
-                "{} {posture:?}\n{text}",
+                expected_outcome(strictness, known.category),
+                "{} {strictness:?}\n{text}",
                 item.tool.name
             );
         }
@@ -168,9 +168,9 @@ fn a_name_with_a_star_is_left_out_and_refused() {
     let around = ServerContext::new("stars", None, items.iter().map(|item| &*item.tool.name));
     let known: Vec<_> = items.iter().map(|item| (item, classify(&item.tool, &around))).collect();
     let entries: Vec<_> = known.iter().map(|(item, known)| (&item.tool, known)).collect();
-    for posture in StarterPolicyStrictness::ALL {
+    for strictness in StarterPolicyStrictness::ALL {
         let policy =
-            parse(starter_policy("stars", &entries, posture).expect("a policy").as_bytes(), DocumentFormat::Json)
+            parse(starter_policy("stars", &entries, strictness).expect("a policy").as_bytes(), DocumentFormat::Json)
                 .expect("a policy");
         assert_eq!(decide_tool(&policy, "get_x"), PolicyOutcome::Allowed);
         assert_eq!(decide_tool(&policy, "get_y"), PolicyOutcome::Refused);

@@ -24,7 +24,7 @@ pub use audit_args::{
     StatusArgs, VerifyLogArgs,
 };
 pub use call_args::CallArgs;
-pub use catalogue_args::{CatalogueSubcommand, ClassifyToolsArgs, LegacyCommandArgs, PostureArg, ScanServerArgs};
+pub use catalogue_args::{CatalogueSubcommand, ClassifyToolsArgs, LegacyCommandArgs, ScanServerArgs, StrictnessArg};
 pub use connect_args::ConnectArgs;
 pub use gateway_args::{ServeArgs, UpArgs};
 pub use grant_args::{

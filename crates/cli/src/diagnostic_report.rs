@@ -1,14 +1,17 @@
-//! Prints diagnostics and errors, as text or JSON.
+//! Prints diagnostics and errors as text.
 
 use std::io::Write;
 use std::ops::Range;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
-use gatelodge_json::{LineColumn, is_unprintable};
-use gatelodge_policy::{Diagnostic, DiagnosticCode, Severity};
-use serde::Serialize;
+use gatelodge_json::LineColumn;
+use gatelodge_policy::{DiagnosticCode, Severity};
+use gatelodge_server::DiagnosticRef;
+use gatelodge_server::config::ConfigDiagnostics;
+use gatelodge_server::input_file::InputFileText;
 
-use crate::input_file::InputFileText;
+pub use gatelodge_json::escape_for_terminal;
+pub use gatelodge_server::count_noun;
 
 /// Maximum length of a line that is shown in full. Of a longer line, only the part around the error is shown.
 const MAX_SNIPPET_LINE_BYTES: usize = 400;
@@ -17,85 +20,6 @@ const EXCERPT_CHARS: usize = 40;
 /// Maximum number of diagnostics printed for a document; any others are only counted. It leaves room for the 200 errors
 /// that the policy parser reports at most, and for its message that there are more.
 const MAX_PRINTED_DIAGNOSTICS: usize = 201;
-
-/// A diagnostic for any kind of document.
-#[derive(Debug, Clone)]
-pub struct DiagnosticRef<'a> {
-    /// The code, which does not change between versions.
-    pub code: &'static str,
-    /// Severity, which says whether the document can be used despite the diagnostic.
-    pub severity: Severity,
-    /// Byte range of the offending text.
-    pub span: Range<usize>,
-    /// The problem in one line.
-    pub message: &'a str,
-    /// How to fix the problem.
-    pub help: Option<&'a str>,
-    /// A related location, with a label.
-    pub related: Option<(Range<usize>, &'a str)>,
-}
-
-impl<'a> From<&'a Diagnostic> for DiagnosticRef<'a> {
-    fn from(diagnostic: &'a Diagnostic) -> Self {
-        Self {
-            code: diagnostic.code.as_str(),
-            severity: diagnostic.severity,
-            span: diagnostic.span.clone(),
-            message: &diagnostic.message,
-            help: diagnostic.help.as_deref(),
-            related: diagnostic.related.as_ref().map(|(span, label)| (span.clone(), label.as_str())),
-        }
-    }
-}
-
-/// A diagnostic for JSON output.
-#[derive(Debug, Serialize)]
-pub struct DiagnosticJson<'a> {
-    file: &'a str,
-    line: usize,
-    column: usize,
-    end_line: usize,
-    end_column: usize,
-    severity: &'static str,
-    code: &'static str,
-    message: &'a str,
-    help: Option<&'a str>,
-}
-
-impl<'a> DiagnosticJson<'a> {
-    /// Builds the JSON form of a diagnostic for `source`.
-    pub fn new(source: &'a InputFileText, diagnostic: impl Into<DiagnosticRef<'a>>) -> Self {
-        let diagnostic = diagnostic.into();
-        let (start, end) =
-            (LineColumn::of(&source.text, diagnostic.span.start), LineColumn::of(&source.text, diagnostic.span.end));
-        Self {
-            file: &source.name,
-            line: start.line,
-            column: start.column,
-            end_line: end.line,
-            end_column: end.column,
-            severity: severity_name(diagnostic.severity),
-            code: diagnostic.code,
-            message: diagnostic.message,
-            help: diagnostic.help,
-        }
-    }
-}
-
-impl DiagnosticJson<'_> {
-    /// Formats the diagnostic as one line, for logs.
-    pub fn log_line(&self) -> String {
-        let (file, message) = (escape_for_terminal(self.file), escape_for_terminal(self.message));
-        format!("{file}:{}:{}: {}[{}]: {message}", self.line, self.column, self.severity, self.code)
-    }
-}
-
-fn severity_name(severity: Severity) -> &'static str {
-    match severity {
-        Severity::Error => "error",
-        Severity::Warning => "warning",
-    }
-}
 
 /// Prints an error that ended a command.
 pub fn print_error(error: &anyhow::Error) {
@@ -120,31 +44,16 @@ pub fn print_diagnostics<'f>(
     }
 }
 
+/// Prints the diagnostics of a configuration file and its policies.
+pub fn print_config_diagnostics(diagnostics: &ConfigDiagnostics) {
+    for (source, diagnostics) in diagnostics.documents() {
+        print_diagnostics(source, diagnostics);
+    }
+}
+
 /// Prints to standard error. Write errors are ignored: the exit code still reports the result.
 pub fn print_stderr(text: &str) {
     let _ = writeln!(anstream::stderr().lock(), "{text}");
-}
-
-/// Formats a number with its noun: `1 policy`, `2 policies`.
-pub fn count_noun(count: usize, noun: &str) -> String {
-    match (count, noun.strip_suffix('y')) {
-        (1, _) => format!("1 {noun}"),
-        (_, Some(stem)) => format!("{count} {stem}ies"),
-        (_, None) => format!("{count} {noun}s"),
-    }
-}
-
-/// Escapes control and invisible characters, so that untrusted text stays on one line and cannot control the terminal.
-pub fn escape_for_terminal(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for character in text.chars() {
-        if is_unprintable(character) {
-            out.extend(character.escape_unicode());
-        } else {
-            out.push(character);
-        }
-    }
-    out
 }
 
 /// Renders a diagnostic as text.
@@ -178,7 +87,7 @@ fn render_without_snippet(source: &InputFileText, diagnostic: &DiagnosticRef<'_>
     let (code, name, message) =
         (diagnostic.code, escape_for_terminal(&source.name), escape_for_terminal(diagnostic.message));
     let excerpt = source_excerpt(&source.text, &diagnostic.span).unwrap_or_default();
-    let severity = severity_name(diagnostic.severity);
+    let severity = diagnostic.severity_name();
     if code == DiagnosticCode::UnreadableFile.as_str() && source.text.is_empty() {
         // The file itself cannot be read: its name is in the message, and there is no location.
         return format!("{severity}[{code}]: {message}{help}");

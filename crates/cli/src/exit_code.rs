@@ -2,9 +2,10 @@
 
 use std::process::{ExitCode, Termination};
 
+use gatelodge_server::input_file::InputFileError;
 use gatelodge_store::StoreError;
 
-use crate::client_config::ClientFileError;
+use crate::client_files::ClientFileError;
 
 /// Exit codes of all commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +33,7 @@ impl CommandExitCode {
         if error.is::<ClientFileError>() {
             return Self::Findings;
         }
-        if error.downcast_ref::<UsageError>().is_some() {
+        if error.is::<UsageError>() || error.is::<InputFileError>() {
             return Self::Usage;
         }
         if error.downcast_ref::<UnreachableError>().is_some() {

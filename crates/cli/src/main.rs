@@ -1,25 +1,23 @@
 //! Entry point: parses the arguments, runs the command and reports its exit code.
 
-mod app;
 mod cli;
-mod client_config;
+mod client_config_redaction;
+mod client_files;
 mod commands;
-mod config;
 mod demo_server;
 mod diagnostic_report;
 mod exit_code;
-mod header_template;
-mod input_file;
+mod file_output;
+mod logging;
 mod mcp_client;
-mod otel_settings;
-mod process_environment;
-mod process_supervisor;
-mod server_url;
+mod own_program;
 mod stdout_output;
 mod store_command_context;
 mod terminal_prompt;
 
 use std::process::{ExitCode, Termination};
+
+use gatelodge_server::process_supervisor;
 
 use cli::{Cli, CliCommand};
 use exit_code::CommandExitCode;

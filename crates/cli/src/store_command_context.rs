@@ -6,21 +6,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use gatelodge_store::{AdminLogEntry, Clock, OpenStoreError};
+use gatelodge_server::administration::Administration;
+use gatelodge_server::config::{self, ConfigFileEntries, GatewayConfig, StoreSection};
+use gatelodge_server::{EffectiveConfig, PolicyCache, load_stored_config, merge_config, process_environment};
+use gatelodge_store::{AdminLogEntry, Clock, OpenStoreError, Store, StoreError};
 use serde_json::Value;
 
-use crate::app::{self, StoreHandles};
 use crate::cli::StoreArgs;
-use crate::config::{self, ConfigFileEntries, GatewayConfig, StoreSection};
 use crate::exit_code::{CommandExitCode, ExitError, UsageError};
-use crate::{mcp_client, process_environment};
+use crate::{diagnostic_report, mcp_client};
 
 /// How long a gateway may take to answer the readiness check.
 const READY_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The open store, with a clock and the configuration.
 pub struct StoreCommandContext {
-    pub stores: StoreHandles,
+    pub stores: Store,
     pub clock: Arc<dyn Clock>,
     /// Location and settings of the store.
     pub store_config: StoreSection,
@@ -44,11 +45,11 @@ pub struct InvalidConfigError;
 /// Reads the configuration if `--config` names one, and prints its errors.
 pub fn load_config(args: &StoreArgs) -> Result<Result<Option<GatewayConfig>, InvalidConfigError>> {
     let Some(path) = &args.config else { return Ok(Ok(None)) };
-    let loaded = config::load_config_file(path, &process_environment::find_variable)?;
+    let loaded = config::load_config_file(path, &process_environment::find_variable, &mut PolicyCache::default())?;
     match loaded.config {
         Some(config) => Ok(Ok(Some(config))),
         None => {
-            loaded.diagnostics.print();
+            diagnostic_report::print_config_diagnostics(&loaded.diagnostics);
             Ok(Err(InvalidConfigError))
         }
     }
@@ -79,10 +80,10 @@ impl StoreCommandContext {
         };
         let store = resolve_store_config(args, config.as_ref())?;
         refuse_missing_store(&store, config.as_ref())?;
-        let clock = app::system_clock();
+        let clock = gatelodge_server::system_clock();
         let opened = match mode {
-            StoreCreationMode::Existing => app::open_existing(&store, &clock),
-            StoreCreationMode::CreateIfMissing => app::open(&store, &clock),
+            StoreCreationMode::Existing => gatelodge_server::open_existing_store(&store, &clock),
+            StoreCreationMode::CreateIfMissing => gatelodge_server::open_store(&store, &clock),
         };
         match opened {
             Ok(stores) => Ok(Ok(Self { stores, clock, store_config: store, config })),
@@ -98,6 +99,23 @@ impl StoreCommandContext {
     /// Returns the entries defined in the configuration file, or no entries if there is no file.
     pub fn config_entries(&self) -> ConfigFileEntries {
         self.config.as_ref().map(|config| config.entries.clone()).unwrap_or_default()
+    }
+
+    /// Merges the entries from the configuration file with the stored ones.
+    pub async fn effective_config(&self) -> Result<EffectiveConfig, StoreError> {
+        let stored = load_stored_config(&self.stores).await?;
+        let environment = &process_environment::find_variable;
+        Ok(merge_config(&self.config_entries(), &stored, environment, &mut PolicyCache::default()))
+    }
+
+    /// Returns the operations that change the store, on behalf of the current user.
+    pub fn administration(&self) -> Administration {
+        Administration {
+            stores: self.stores.clone(),
+            clock: Arc::clone(&self.clock),
+            file_entries: self.config_entries(),
+            author: process_environment::current_user(),
+        }
     }
 
     /// Builds an admin log entry for a change. `detail` must not contain secrets.
@@ -122,7 +140,7 @@ pub fn open_store_error(error: OpenStoreError) -> anyhow::Error {
 /// store that is created now.
 fn refuse_missing_store(store: &StoreSection, config: Option<&GatewayConfig>) -> Result<()> {
     let Some(config) = config else { return Ok(()) };
-    if store.data.join("state.db").exists() || !block_on(is_gateway_up(config.gateway.admin_listen))? {
+    if gatelodge_server::has_store(store) || !block_on(is_gateway_up(config.gateway.admin_listen))? {
         return Ok(());
     }
     let (data, admin) = (store.data.display(), config.gateway.admin_listen);

@@ -1,7 +1,7 @@
-//! A data directory of version 0.1 remains readable.
+//! A data directory of an earlier build remains readable.
 //!
 //! `data_directory/` was written by a gateway that was killed: `ledger.journal` holds batches that are not in the
-//! database yet. The files with `json` in their suffix are the output of that version.
+//! database yet. The files with `json` in their suffix are the output of that build.
 
 #![allow(clippy::expect_used, reason = "a test fails by panicking")]
 
@@ -9,7 +9,7 @@ mod support;
 
 use std::path::{Path, PathBuf};
 
-use gatelodge_store::{Durability, Ledger, ManualClock, Sessions, SqliteLedger, SqliteStateStore};
+use gatelodge_store::{CounterUsage, Durability, ManualClock, Sessions, SqliteLedger, SqliteStateStore};
 use support::TestDir;
 
 const FILES: [&str; 8] = [
@@ -38,11 +38,11 @@ fn copy_fixture() -> TestDir {
 }
 
 fn recorded_output(name: &str) -> String {
-    std::fs::read_to_string(fixture_dir().join(name)).expect("output of version 0.1")
+    std::fs::read_to_string(fixture_dir().join(name)).expect("output of the earlier build")
 }
 
 #[test]
-fn both_logs_of_version_0_1_replay_verify_and_export_byte_for_byte() {
+fn both_logs_of_an_earlier_build_replay_verify_and_export_byte_for_byte() {
     let dir = copy_fixture();
     for (log, file, rows) in [("calls", "calls.jsonl", 76), ("admin", "admin.jsonl", 8)] {
         let run = dir.run(&["audit", "export", "--log", log, "--data", "data"]);
@@ -60,7 +60,7 @@ fn both_logs_of_version_0_1_replay_verify_and_export_byte_for_byte() {
 }
 
 #[test]
-fn the_redo_log_of_version_0_1_holds_rows_that_the_database_lacks() {
+fn the_redo_log_of_an_earlier_build_holds_rows_that_the_database_lacks() {
     let dir = copy_fixture();
     std::fs::remove_file(dir.path("data").join("ledger.journal")).expect("removed");
     let run = dir.run(&["audit", "export", "--data", "data"]);
@@ -68,7 +68,7 @@ fn the_redo_log_of_version_0_1_holds_rows_that_the_database_lacks() {
 }
 
 #[test]
-fn servers_policies_and_grants_of_version_0_1_are_shown_unchanged() {
+fn servers_policies_and_grants_of_an_earlier_build_are_shown_unchanged() {
     let dir = copy_fixture();
     for (command, file) in [
         (&["server", "list", "--json"][..], "servers.json"),
@@ -83,7 +83,7 @@ fn servers_policies_and_grants_of_version_0_1_are_shown_unchanged() {
 }
 
 #[tokio::test]
-async fn the_session_of_version_0_1_keeps_the_time_of_its_last_use() {
+async fn the_session_of_an_earlier_build_keeps_the_time_of_its_last_use() {
     let dir = copy_fixture();
     let sessions = SqliteStateStore::open(&dir.path("data")).expect("opened");
     // Its id is unknown, since only the hash is stored.
@@ -94,7 +94,7 @@ async fn the_session_of_version_0_1_keeps_the_time_of_its_last_use() {
 }
 
 #[tokio::test]
-async fn counters_of_version_0_1_keep_their_usage() {
+async fn counters_of_an_earlier_build_keep_their_usage() {
     let dir = copy_fixture();
     let clock = ManualClock::at("2026-11-18T10:00:00Z".parse().expect("a time"));
     let ledger =

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gatelodge_store::{
-    CallId, CallOutcome, CallRecord, Durability, GrantId, Ledger, ManualClock, RecordKind, SqliteLedger,
+    CallId, CallLog, CallOutcome, CallRecord, Durability, GrantId, Ledger, ManualClock, RecordKind, SqliteLedger,
 };
 use insta::assert_snapshot;
 use jiff::Timestamp;

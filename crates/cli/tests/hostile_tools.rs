@@ -109,8 +109,8 @@ fn scan_reads_malformed_tools_and_its_policy_loads() {
     assert_eq!((output.code, output.stdout.lines().count()), (1, 7), "{} {}", output.stdout, output.stderr);
     assert!(output.stderr.contains("not classified: tool 9 of the list: a tool is an object"), "{}", output.stderr);
     assert_eq!(scan(&["--json"]).stdout.lines().count(), 7);
-    for posture in ["recommended", "strict", "permissive"] {
-        let output = scan(&["--policy", posture]);
+    for strictness in ["recommended", "strict", "permissive"] {
+        let output = scan(&["--policy", strictness]);
         dir.write("policy.json", &output.stdout);
         assert_eq!(run(&dir, &["policy", "check", "--strict", "policy.json"]).code, 0, "{}", output.stdout);
     }

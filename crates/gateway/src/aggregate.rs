@@ -12,7 +12,6 @@ mod merged_server_info;
 pub(crate) mod merged_stream;
 mod merged_subscription;
 pub(crate) mod router;
-mod server_info_fallback;
 pub(crate) mod tool_name_limit;
 
 use std::sync::Arc;
@@ -22,21 +21,28 @@ use bytes::Bytes;
 use gatelodge_mcp::ClientRequest;
 use gatelodge_store::ServerName;
 
-use crate::Gateway;
-use crate::config_snapshot::{ActiveGrant, ConfigSnapshot, GrantServerAccess};
-use crate::methods::session_pool;
-use crate::pipeline::Refusal;
-use crate::request_context::{ClientProtocol, RequestContext};
-use crate::request_trace::RequestTrace;
-use crate::stream_revalidation::StreamRevalidation;
+use self::late_list_cache::LateListCache;
+use self::tool_name_limit::WarnedNames;
+use crate::active_policy::GrantServerAccess;
+use crate::config_snapshot::{ActiveConfig, ActiveGrant, ConfigSnapshot};
+use crate::pipeline::upstream_session::pooled_session;
+use crate::refusal::Refusal;
+use crate::request_context::{ClientContext, ClientProtocol, RequestContext, StreamRevalidation};
+use crate::services::GatewayServices;
+use crate::telemetry::RequestTrace;
 use crate::upstream::Upstream;
-
-pub(crate) use server_info_fallback::ServerInfoFallback;
 
 /// Time limit for each server in a fan-out. The rest of a one-second budget is left for merging the responses.
 const FAN_OUT_TIMEOUT: Duration = Duration::from_millis(500);
 /// `_meta` key that tells a client which servers did not respond, and why.
 const UNAVAILABLE_META_KEY: &str = "gatelodge/unavailable";
+
+/// What the aggregate endpoint remembers between requests.
+#[derive(Debug, Default)]
+pub(crate) struct AggregateCaches {
+    pub late_lists: LateListCache,
+    pub warned_names: WarnedNames,
+}
 
 /// A request on the aggregate endpoint.
 #[derive(Debug, Clone)]
@@ -46,12 +52,18 @@ pub(crate) struct AggregateRequest {
     /// The client's protocol. A stateful client has one session for all servers.
     pub client_protocol: ClientProtocol,
     pub trace: Option<Box<RequestTrace>>,
+    pub caches: Arc<AggregateCaches>,
     /// One context per server, ordered by server name. A context's protocol is set once its upstream session is known.
     contexts: Vec<RequestContext>,
 }
 
 impl AggregateRequest {
-    pub fn new(snapshot: &ConfigSnapshot, grant: &Arc<ActiveGrant>, address: &Arc<str>) -> Self {
+    pub fn new(
+        snapshot: &ConfigSnapshot,
+        grant: &Arc<ActiveGrant>,
+        address: &Arc<str>,
+        caches: &Arc<AggregateCaches>,
+    ) -> Self {
         let mut contexts: Vec<RequestContext> = granted_servers(snapshot, grant)
             .map(|(upstream, server_access)| RequestContext {
                 grant: Arc::clone(grant),
@@ -67,7 +79,17 @@ impl AggregateRequest {
             .collect();
         contexts.sort_by(|one, other| one.upstream.name().cmp(other.upstream.name()));
         let (grant, address) = (Arc::clone(grant), Arc::clone(address));
-        Self { grant, address, client_protocol: ClientProtocol::Stateful(None), trace: None, contexts }
+        let (client_protocol, caches) = (ClientProtocol::Stateful(None), Arc::clone(caches));
+        Self { grant, address, client_protocol, trace: None, caches, contexts }
+    }
+
+    pub fn client(&self) -> ClientContext<'_> {
+        ClientContext {
+            grant: &self.grant,
+            address: &self.address,
+            protocol: &self.client_protocol,
+            trace: self.trace.as_deref(),
+        }
     }
 
     /// Returns the context for a server, or `None` if the grant does not include it.
@@ -83,7 +105,7 @@ impl AggregateRequest {
     /// The server cannot be used. No part of the request has been sent.
     async fn with_upstream_session(
         &self,
-        gw: &Gateway,
+        gw: &GatewayServices,
         server_ctx: &RequestContext,
         request: &ClientRequest<'_>,
     ) -> Result<RequestContext, Refusal> {
@@ -93,7 +115,7 @@ impl AggregateRequest {
                 .map(|part| server_ctx.with_session(part)),
             ClientProtocol::Stateful(None) => Err(Refusal::UnknownReference),
             ClientProtocol::Stateless(stateless) => {
-                let opened = session_pool::with_pooled_session(gw, server_ctx, request, stateless.clone()).await;
+                let opened = pooled_session::with_pooled_session(gw, server_ctx, request, stateless.clone()).await;
                 opened.map(|opened| RequestContext {
                     client_protocol: ClientProtocol::Stateless(opened),
                     ..server_ctx.clone()
@@ -115,10 +137,10 @@ fn granted_servers<'l>(
     grant.config.servers.iter().filter_map(server_access)
 }
 
-impl Gateway {
+impl ActiveConfig {
     /// Checks the grant and servers of a long-lived aggregate stream against the active configuration.
     fn revalidate_aggregate(&self, aggregate: &AggregateRequest) -> StreamRevalidation<AggregateRequest> {
-        let (snapshot, config) = (self.config_snapshot(), &aggregate.grant.config);
+        let (snapshot, config) = (self.snapshot(), &aggregate.grant.config);
         let grant = snapshot.find_grant(&config.token).filter(|grant| !grant.is_expired(self.clock.now()));
         let Some(grant) =
             grant.filter(|grant| grant.config.id == config.id && grant.allows_protocol(&aggregate.client_protocol))
@@ -133,7 +155,7 @@ impl Gateway {
         StreamRevalidation::Replaced(Box::new(AggregateRequest {
             client_protocol,
             trace,
-            ..AggregateRequest::new(&snapshot, grant, &aggregate.address)
+            ..AggregateRequest::new(&snapshot, grant, &aggregate.address, &aggregate.caches)
         }))
     }
 }

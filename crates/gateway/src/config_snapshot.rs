@@ -2,54 +2,22 @@
 //!
 //! A request keeps the snapshot it started with. Look-ups take no lock and allocate nothing.
 
+mod server_info_fallback;
+
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use gatelodge_mcp::Revision;
-use gatelodge_policy::Policy;
-use gatelodge_store::{EnforcementMode, GrantId, PolicyName, PolicyVersionNumber, ServerName, TokenHash};
+use gatelodge_store::{Clock, GrantId, ServerName, TokenHash};
 use jiff::Timestamp;
 use tokio::sync::Semaphore;
 
-use crate::aggregate::ServerInfoFallback;
-use crate::in_flight_limit::InFlightLimit;
+use self::server_info_fallback::ServerInfoFallback;
+use crate::active_policy::GrantServerAccess;
+use crate::runtime::InFlightLimit;
+use crate::settings::GatewaySettings;
 use crate::upstream::{Upstream, UpstreamConfig};
-
-/// A compiled policy with the name and version shown in logs.
-#[derive(Debug)]
-pub struct ActivePolicy {
-    /// Name of the policy.
-    pub name: PolicyName,
-    /// Version number; 0 for a policy that is not in the store.
-    pub version: PolicyVersionNumber,
-    /// The compiled rules.
-    pub policy: Policy,
-}
-
-/// A grant's policy and enforcement mode for one server.
-#[derive(Debug, Clone)]
-pub struct GrantServerAccess {
-    /// The policy. Without one, every call is refused.
-    pub policy: Option<Arc<ActivePolicy>>,
-    /// Whether the policy is enforced or only observed.
-    pub mode: EnforcementMode,
-}
-
-impl GrantServerAccess {
-    /// Returns whether `self` and `other` apply the same rules. A policy that is not in the store has no version, so
-    /// both must refer to the same object.
-    pub(crate) fn has_same_rules(&self, other: &Self) -> bool {
-        let is_same_policy = match (&self.policy, &other.policy) {
-            (Some(own), Some(other)) => {
-                let has_versions = own.version != PolicyVersionNumber(0);
-                Arc::ptr_eq(own, other) || (has_versions && own.name == other.name && own.version == other.version)
-            }
-            (None, None) => true,
-            _ => false,
-        };
-        is_same_policy && self.mode == other.mode
-    }
-}
 
 /// A grant as defined in the configuration file or the store.
 #[derive(Debug, Clone)]
@@ -162,6 +130,29 @@ impl ConfigSnapshot {
     }
 }
 
+/// Holds the active snapshot, and the clock by which grants expire.
+pub(crate) struct ActiveConfig {
+    current: ArcSwap<ConfigSnapshot>,
+    pub clock: Arc<dyn Clock>,
+}
+
+impl ActiveConfig {
+    /// Creates an empty configuration.
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { current: ArcSwap::default(), clock }
+    }
+
+    /// Returns the active snapshot.
+    pub fn snapshot(&self) -> arc_swap::Guard<Arc<ConfigSnapshot>> {
+        self.current.load()
+    }
+
+    /// Activates a snapshot for every request that starts from now on.
+    pub fn activate(&self, next: ConfigSnapshot) {
+        self.current.store(Arc::new(next));
+    }
+}
+
 /// Concurrency limits for each grant and each server.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ConcurrencyLimits {
@@ -169,4 +160,15 @@ pub(crate) struct ConcurrencyLimits {
     pub in_flight_per_server: usize,
     pub max_sessions_per_grant: usize,
     pub processes_per_server: usize,
+}
+
+impl ConcurrencyLimits {
+    pub fn of(settings: &GatewaySettings) -> Self {
+        Self {
+            in_flight_per_grant: settings.in_flight_per_grant,
+            in_flight_per_server: settings.in_flight_per_server,
+            max_sessions_per_grant: settings.max_sessions_per_grant,
+            processes_per_server: settings.processes_per_server,
+        }
+    }
 }

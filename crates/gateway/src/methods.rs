@@ -1,17 +1,13 @@
 //! Handlers for client messages, one file per kind of message.
 
+pub(crate) mod advertised_lists;
 pub(crate) mod call_handler;
-pub(crate) mod client_capability_check;
-pub(crate) mod client_input;
+pub(crate) mod dispatch;
 pub(crate) mod initialize;
 pub(crate) mod list_requests;
 pub(crate) mod missing_upstream_methods;
 pub(crate) mod policy_exempt_messages;
-pub(crate) mod protocol_probe;
 pub(crate) mod resources_subscribe;
-pub(crate) mod server_message_filter;
-pub(crate) mod session_pool;
-pub(crate) mod session_recovery;
 pub(crate) mod standalone_stream;
 pub(crate) mod subscriptions_listen;
 pub(crate) mod task_requests;

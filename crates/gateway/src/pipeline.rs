@@ -1,36 +1,34 @@
 //! The steps of a call, from the client's request to the upstream request: subject, reservation, permit, forwarding and
 //! call record.
 
+mod argument_redaction;
+pub(crate) mod authorize;
+mod call_log;
 mod call_recorder;
-mod duration_text;
+pub(crate) mod client_capability_check;
+pub(crate) mod client_input;
 mod forward;
-mod in_flight_guard;
-mod permit;
-mod progress_relay;
-mod refusal;
-mod request_subject;
 mod reserve;
+pub(crate) mod resource_subscription;
 mod response_status;
+pub(crate) mod server_message_filter;
 mod suspended_calls;
+pub(crate) mod task_ownership;
 mod upstream_param_headers;
+pub(crate) mod upstream_session;
 mod upstream_stream_resumption;
 
+use self::upstream_stream_resumption::UpstreamStreamResumption;
+
 pub(crate) use call_recorder::CallRecorder;
-pub use duration_text::format_seconds;
 pub(crate) use forward::{
     ForwardContext, ForwardOutcome, MAX_SERVER_REQUESTS_PER_ROUND, RESULT_TYPE_COMPLETE, abandoned_outcome,
-    await_own_response, can_request_input, forward, is_tool_error, parsed_response_for_client, relay_until_response,
+    await_own_response, can_request_input, forward, parsed_response_for_client, relay_until_response,
     response_for_client, result_text, rewrite_for_upstream, wait_or_cancel, without_result_type,
 };
-pub(crate) use in_flight_guard::InFlightGuard;
-pub(crate) use permit::Permit;
-pub(crate) use progress_relay::ProgressRelay;
-pub(crate) use refusal::Refusal;
-pub(crate) use request_subject::{RequestSubject, parse_subject};
 pub(crate) use reserve::{CallReservation, reserve};
 pub(crate) use response_status::response_status;
 pub(crate) use suspended_calls::{
     ClientInputRequest, SuspendedCall, SuspendedCallBinding, SuspendedCalls, TOO_MANY_SUSPENDED_CALLS_MESSAGE,
 };
 pub(crate) use upstream_param_headers::upstream_param_headers;
-use upstream_stream_resumption::UpstreamStreamResumption;

@@ -1,19 +1,32 @@
 //! The context of one request: grant, server, policy, client protocol, session and trace.
 
+mod in_flight_guard;
+mod minimum_revision;
+mod request_subject;
+mod stream_revalidation;
+
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::arguments_digest::StreamingDigest;
-use crate::config_snapshot::{ActiveGrant, GrantServerAccess};
-use crate::methods::session_pool::ExclusiveSession;
-use crate::request_trace::{RequestTrace, UpstreamSpanContext};
-use crate::session::{ClientInfo, Session};
-use crate::upstream::{StatelessHeaders, ToolListing, ToolRegistry, Upstream, UpstreamRequest, UpstreamTool};
 use gatelodge_mcp::http_headers::ProtocolError;
 use gatelodge_mcp::translate::to_stateful;
 use gatelodge_mcp::{ClientCapabilities, ProtocolGeneration, Revision};
+use gatelodge_store::{CallId, Clock};
 use http::HeaderMap;
+
+use crate::active_policy::GrantServerAccess;
+use crate::body::arguments_digest::StreamingDigest;
+use crate::config_snapshot::ActiveGrant;
+use crate::session::{ClientInfo, ExclusiveSession, Session};
+use crate::telemetry::{RequestTrace, UpstreamRequestSpan, UpstreamSpanContext, UpstreamSpanTarget};
+use crate::upstream::{
+    StatelessHeaders, ToolListCacheKey, ToolListing, ToolRegistry, Upstream, UpstreamRequest, UpstreamSessionLink,
+    UpstreamTool, UpstreamTransport,
+};
+
+pub(crate) use self::request_subject::{RequestSubject, parse_subject};
+pub(crate) use self::stream_revalidation::StreamRevalidation;
 
 /// Client address recorded for a stdio client.
 pub(crate) const STDIO_ADDRESS: &str = "stdio";
@@ -73,6 +86,15 @@ pub(crate) enum ProtocolTranslation {
     ToStateless,
 }
 
+/// The client of a request at `/mcp/<server>` or `/mcp`, as a call record describes it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ClientContext<'a> {
+    pub grant: &'a ActiveGrant,
+    pub address: &'a Arc<str>,
+    pub protocol: &'a ClientProtocol,
+    pub trace: Option<&'a RequestTrace>,
+}
+
 impl ClientProtocol {
     pub fn generation(&self) -> ProtocolGeneration {
         match self {
@@ -98,7 +120,7 @@ impl ClientProtocol {
 
     pub fn client_info(&self) -> Option<&ClientInfo> {
         match self {
-            Self::Stateful(session) => session.as_ref().map(|session| session.client_info()),
+            Self::Stateful(session) => session.as_ref().map(|session| &session.negotiated.client_info),
             Self::Stateless(stateless) => Some(&stateless.client),
         }
     }
@@ -110,6 +132,15 @@ impl ClientProtocol {
 }
 
 impl RequestContext {
+    pub fn client(&self) -> ClientContext<'_> {
+        ClientContext {
+            grant: &self.grant,
+            address: &self.client_address,
+            protocol: &self.client_protocol,
+            trace: self.trace.as_deref(),
+        }
+    }
+
     /// Returns a copy that uses `session`.
     pub fn with_session(&self, session: Arc<Session>) -> Self {
         Self { client_protocol: ClientProtocol::Stateful(Some(session)), ..self.clone() }
@@ -125,7 +156,7 @@ impl RequestContext {
 
     pub fn translation(&self) -> ProtocolTranslation {
         match &self.client_protocol {
-            ClientProtocol::Stateful(Some(session)) if session.is_upstream_stateless() => {
+            ClientProtocol::Stateful(Some(session)) if session.negotiated.is_upstream_stateless() => {
                 ProtocolTranslation::ToStateless
             }
             ClientProtocol::Stateless(stateless) if stateless.upstream_session.is_some() => {
@@ -138,7 +169,9 @@ impl RequestContext {
     /// Returns the session with the upstream.
     pub fn upstream_session(&self) -> Option<&Arc<Session>> {
         match &self.client_protocol {
-            ClientProtocol::Stateful(session) => session.as_ref().filter(|session| !session.is_upstream_stateless()),
+            ClientProtocol::Stateful(session) => {
+                session.as_ref().filter(|session| !session.negotiated.is_upstream_stateless())
+            }
             ClientProtocol::Stateless(stateless) => stateless.upstream_session.as_ref(),
         }
     }
@@ -162,7 +195,7 @@ impl RequestContext {
     /// Returns the tool registry that applies: the process's if the session has a process of its own, otherwise the
     /// server's.
     pub fn tool_registry(&self) -> Arc<ToolRegistry> {
-        match self.upstream_session().and_then(|session| session.server_process()) {
+        match self.upstream_session().and_then(|session| session.upstream_link.server_process()) {
             Some(process) => Arc::clone(process.tool_registry()),
             None => Arc::clone(&self.upstream.tool_registry),
         }
@@ -170,7 +203,7 @@ impl RequestContext {
 
     /// Returns the tool listing in [`Self::tool_registry`], if it is loaded.
     pub fn current_tool_listing(&self) -> Option<Arc<ToolListing>> {
-        match self.upstream_session().and_then(|session| session.server_process()) {
+        match self.upstream_session().and_then(|session| session.upstream_link.server_process()) {
             Some(process) => process.tool_registry().current(),
             None => self.upstream.tool_registry.current(),
         }
@@ -179,7 +212,7 @@ impl RequestContext {
     /// Returns whether a stdio or HTTP+SSE server has an unanswered call.
     pub fn has_pending_call(&self) -> bool {
         match self.upstream_session() {
-            Some(session) => session.upstream_link().has_pending_call(),
+            Some(session) => session.upstream_link.current().has_pending_call(),
             None => self.upstream.has_pending_call(),
         }
     }
@@ -215,8 +248,31 @@ impl RequestContext {
 
     fn set_upstream_session(&self, outgoing: &mut UpstreamRequest) {
         if let Some(session) = self.upstream_session() {
-            outgoing.session_link = session.upstream_link();
-            outgoing.revision = session.protocol_version_header();
+            outgoing.session_link = session.upstream_link.current();
+            outgoing.revision = session.negotiated.protocol_version_header();
+        }
+    }
+
+    /// Returns the link of the upstream session, and the revision for the header of its requests.
+    pub fn upstream_session_address(&self) -> (UpstreamSessionLink, Option<Revision>) {
+        match self.upstream_session() {
+            Some(session) => (session.upstream_link.current(), session.negotiated.protocol_version_header()),
+            None => (UpstreamSessionLink::NoSession, None),
+        }
+    }
+
+    /// Returns what a list depends on, apart from the tool listing.
+    pub fn tool_list_cache_key(&self) -> ToolListCacheKey {
+        let upstream_generation = match self.translation() {
+            ProtocolTranslation::None => self.generation(),
+            ProtocolTranslation::ToStateful => ProtocolGeneration::Stateful,
+            ProtocolTranslation::ToStateless => ProtocolGeneration::Stateless,
+        };
+        ToolListCacheKey {
+            server_access: self.server_access.clone(),
+            client_generation: self.generation(),
+            upstream_generation,
+            redactor: Arc::clone(self.upstream.secret_redactor()),
         }
     }
 
@@ -231,7 +287,9 @@ impl RequestContext {
         self.set_upstream_session(&mut outgoing);
         let revision = match &self.client_protocol {
             ClientProtocol::Stateless(stateless) if stateless.upstream_session.is_none() => Some(stateless.revision),
-            ClientProtocol::Stateful(Some(session)) if session.is_upstream_stateless() => Some(Revision::R2026_07_28),
+            ClientProtocol::Stateful(Some(session)) if session.negotiated.is_upstream_stateless() => {
+                Some(Revision::R2026_07_28)
+            }
             ClientProtocol::Stateless(_) | ClientProtocol::Stateful(_) => None,
         };
         if revision.is_some() {
@@ -250,9 +308,9 @@ impl RequestContext {
         let translated = match self.translation() {
             ProtocolTranslation::None => None,
             ProtocolTranslation::ToStateful => text().and_then(|text| to_stateful(&text)),
-            ProtocolTranslation::ToStateless => {
-                text().zip(self.session()).and_then(|(text, session)| session.to_stateless_request(&text, None))
-            }
+            ProtocolTranslation::ToStateless => text()
+                .zip(self.session())
+                .and_then(|(text, session)| session.negotiated.to_stateless_request(&text, None)),
         };
         if let Some(translated) = translated {
             outgoing.body = translated.into();
@@ -262,6 +320,22 @@ impl RequestContext {
     /// Returns a span for one request to the upstream, if the request belongs to a trace.
     pub fn upstream_span(&self, method: &str, about: Option<&str>) -> Option<UpstreamSpanContext> {
         self.trace.as_ref()?.upstream_span(method, about)
+    }
+
+    /// Starts the span of a request to the upstream; returns `None` if the trace is not exported.
+    pub fn begin_upstream_span(
+        &self,
+        span_context: Option<&UpstreamSpanContext>,
+        call: CallId,
+        clock: &dyn Clock,
+    ) -> Option<UpstreamRequestSpan> {
+        let trace = self.trace.as_deref()?;
+        let url = match &self.upstream.config().transport {
+            UpstreamTransport::Http(http) => Some(&http.url),
+            UpstreamTransport::Process(_) => None,
+        };
+        let target = UpstreamSpanTarget { revision: self.revision(), server: self.upstream.name(), url };
+        UpstreamRequestSpan::begin(trace, &target, span_context?, call, clock)
     }
 
     /// Returns whether the client is connected over HTTP rather than stdio.

@@ -1,11 +1,19 @@
 //! The gateway's limits and timeouts, with their defaults. Everything that could grow without bound has a limit.
 
+mod injected_header;
+mod otlp_trace_config;
+
 use std::ffi::OsString;
 use std::time::Duration;
 
 use gatelodge_json::JsonLimits;
 
-use crate::telemetry::OtlpTraceConfig;
+pub use self::injected_header::InjectedHeader;
+pub use self::otlp_trace_config::OtlpTraceConfig;
+
+/// Maximum size of the read buffer. Larger reads mean fewer chunks per body, but each connection may keep a buffer of
+/// this size.
+pub(crate) const MAX_READ_BYTES: usize = 256 << 10;
 
 /// Limits, timeouts and addresses.
 #[derive(Debug, Clone)]

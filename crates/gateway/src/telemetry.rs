@@ -4,7 +4,10 @@
 //! Arguments, results and tokens are never exported.
 
 mod attribute_names;
+mod auth_failures;
+mod metrics;
 mod otlp;
+mod request_trace;
 mod span;
 mod span_exporter;
 
@@ -12,53 +15,22 @@ use std::fmt;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use bytes::Bytes;
 use gatelodge_mutants::mutant;
-use http::Uri;
 use prometheus_client::metrics::counter::Counter;
 use tokio::sync::{mpsc, oneshot};
 
-pub(crate) use span::{ClientReplyCell, ClientRequestSpan, UpstreamRequestSpan};
-
 use self::span::Span;
 use self::span_exporter::SpanExporter;
-use crate::upstream::InjectedHeader;
+use crate::settings::OtlpTraceConfig;
+
+pub(crate) use auth_failures::AuthFailureCounter;
+pub(crate) use metrics::Metrics;
+pub(crate) use request_trace::{RequestTrace, UpstreamSpanContext};
+pub(crate) use span::{ClientReplyCell, ClientRequestSpan, SpanOutcome, UpstreamRequestSpan, UpstreamSpanTarget};
 
 /// How long shutdown waits for the last spans to be exported.
 const FINAL_FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// An OTLP collector that accepts protobuf over HTTP.
-#[derive(Debug, Clone)]
-pub struct OtlpTraceConfig {
-    /// The collector's URL for traces, including the path.
-    pub url: Uri,
-    /// Headers sent with each request.
-    pub headers: Vec<InjectedHeader>,
-    /// The gateway's resource attributes, including `service.name`.
-    pub resource_attributes: Vec<(String, String)>,
-    /// Timeout for one export request.
-    pub timeout: Duration,
-    /// How long a span may wait for its batch to fill.
-    pub batch_delay: Duration,
-    /// Maximum length of the queue. Further spans are dropped.
-    pub queue_length: usize,
-    /// Maximum number of spans per batch.
-    pub batch_size: usize,
-}
-
-impl OtlpTraceConfig {
-    /// Returns a configuration for the collector at `url`, with OpenTelemetry's defaults for everything else.
-    pub fn with_url(url: Uri) -> Self {
-        Self {
-            url,
-            headers: Vec::new(),
-            resource_attributes: vec![("service.name".to_owned(), "gatelodge".to_owned())],
-            timeout: Duration::from_secs(10),
-            batch_delay: Duration::from_secs(5),
-            queue_length: 2_048,
-            batch_size: 512,
-        }
-    }
-}
 
 /// An item in the export queue.
 enum ExportItem {
@@ -97,11 +69,16 @@ impl OtlpTraceExport {
         self.span_sender.clone()
     }
 
-    /// Starts the export task.
-    pub fn start(&self) {
+    /// Starts the export task. `connect` returns the function that posts one encoded batch to the collector.
+    pub fn start<P, R>(&self, connect: impl FnOnce(&OtlpTraceConfig) -> P)
+    where
+        P: Fn(Bytes) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<(), String>> + Send + 'static,
+    {
         let exporter = self.exporter.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(exporter) = exporter {
-            tokio::spawn(exporter.run());
+            let post = connect(exporter.config());
+            tokio::spawn(exporter.run(post));
         }
     }
 

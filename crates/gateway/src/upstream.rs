@@ -1,149 +1,57 @@
 //! The connection to a configured server: its transport, its tools, and sending messages to it.
 
+mod confusables;
 mod definition_fingerprint;
-mod http_client;
+mod http;
 mod message_demux;
 mod multiplexed_peer;
-mod restart_backoff;
+pub(crate) mod permit;
+mod process;
 mod secret_redactor;
-mod server_process;
+mod send_error;
+mod session_link;
+mod sse;
+mod tool_categories;
 mod tool_registry;
+mod upstream_client;
+mod upstream_config;
 mod upstream_request;
 mod upstream_response;
-mod upstream_sse_client;
 
-use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
-use std::time::Duration;
 
-use ::http::Uri;
-use ::http::header::{HOST, HeaderMap, HeaderName, HeaderValue};
-use ::http::uri::Scheme;
+use ::http::header::{HOST, HeaderMap};
 use arc_swap::ArcSwapOption;
 use gatelodge_mcp::{ProtocolGeneration, Revision};
 use gatelodge_store::{ServerName, ServerTools};
-use prometheus_client::metrics::counter::Counter;
 use tokio::sync::{Mutex, Semaphore};
 
-pub(crate) use http_client::{HttpConnectionPool, new_connection_pool, root_cause};
-pub use secret_redactor::{MIN_SECRET_BYTES, SecretRedactor};
-pub use server_process::UpstreamProcessConfig;
-pub(crate) use server_process::{ServerProcess, to_line};
-pub(crate) use tool_registry::{CachedToolList, ListResponseBaseline, ToolListing, ToolRegistry, UpstreamTool};
-pub(crate) use upstream_request::{
-    StatelessHeaders, UpstreamRequest, UpstreamRequestKind, UpstreamSendError, UpstreamSessionLink,
-    UpstreamStreamResumeTarget,
-};
-pub(crate) use upstream_response::UpstreamResponse;
-
-use self::http_client::UpstreamHttpClient;
 use self::message_demux::UpstreamConnectionSharing;
-use self::multiplexed_peer::MultiplexedPeer;
-use self::restart_backoff::RestartBackoff;
-use self::server_process::ProcessSpawner;
-use self::upstream_sse_client::UpstreamSseConnection;
-use crate::GatewaySettings;
-use crate::in_flight_limit::InFlightLimit;
-use crate::pipeline::Permit;
-use crate::tool_categories::ServerToolCategories;
+use self::process::ProcessSpawner;
+use self::process::restart_backoff::RestartBackoff;
+use crate::runtime::InFlightLimit;
 
-/// A header sent with each request to an upstream.
-#[derive(Clone, PartialEq, Eq)]
-pub struct InjectedHeader {
-    /// Name of the header.
-    pub name: HeaderName,
-    /// Value, with environment variables expanded.
-    pub value: HeaderValue,
-    /// The values taken from the environment, which must never reach a client.
-    pub secrets: Vec<String>,
-}
-
-// A header's value may be a secret, and configurations get printed.
-impl fmt::Debug for InjectedHeader {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: ***", self.name)
-    }
-}
-
-/// Configuration of a server.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UpstreamConfig {
-    /// Name of the server, which is the last segment of its URL at the gateway.
-    pub name: ServerName,
-    /// Transport and address.
-    pub transport: UpstreamTransport,
-    /// Whether the call log keeps argument values.
-    pub log_arguments: bool,
-    /// Which tool definitions are pinned automatically.
-    pub pinning: PinningSettings,
-}
-
-/// Which tool definitions are pinned without an operator's review.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PinningSettings {
-    /// Require a review of every definition, including those in the first listing.
-    pub review: bool,
-    /// Pin new tools automatically.
-    pub accept_new: bool,
-    /// Maximum age of the tool listing when a tool is called, because not every server sends `list_changed`. If zero,
-    /// the tools are listed before each call.
-    pub check_definitions: Duration,
-}
-
-impl Default for PinningSettings {
-    fn default() -> Self {
-        Self { review: false, accept_new: false, check_definitions: Duration::from_secs(60) }
-    }
-}
-
-impl UpstreamConfig {
-    /// Returns whether the server is reached over TLS.
-    fn uses_tls(&self) -> bool {
-        matches!(&self.transport, UpstreamTransport::Http(config) if config.url.scheme() == Some(&Scheme::HTTPS))
-    }
-
-    /// Returns a redactor for all secrets sent to the server.
-    pub fn secret_redactor(&self) -> SecretRedactor {
-        match &self.transport {
-            UpstreamTransport::Process(process) => SecretRedactor::new(&process.secrets),
-            UpstreamTransport::Http(http) => {
-                // URL queries may hold keys too. Only secret-looking parameters: other values occur in normal
-                // responses.
-                let pairs = http.url.query().into_iter().flat_map(|query| query.split('&'));
-                let values = pairs.filter_map(|pair| pair.split_once('=').filter(|(name, _)| is_secret_name(name)));
-                let values: Vec<String> = values.map(|(_, value)| value.to_owned()).collect();
-                SecretRedactor::new(http.headers.iter().flat_map(|header| &header.secrets).chain(&values))
-            }
-        }
-    }
-}
-
-/// Returns whether a query parameter with this name is likely to hold a secret.
-fn is_secret_name(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    ["key", "token", "secret", "password", "auth", "sig", "credential", "code"].iter().any(|part| name.contains(part))
-}
-
-/// Transport of a server.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum UpstreamTransport {
-    /// Streamable HTTP, or HTTP+SSE.
-    Http(UpstreamHttpConfig),
-    /// Stdio: a process started by the gateway.
-    Process(UpstreamProcessConfig),
-}
-
-/// Address of an HTTP server.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UpstreamHttpConfig {
-    /// URL of the MCP endpoint.
-    pub url: Uri,
-    /// Headers sent with each request.
-    pub headers: Vec<InjectedHeader>,
-}
+pub use self::confusables::confusable_names;
+pub(crate) use self::http::CollectorClient;
+pub(crate) use self::permit::Permit;
+pub use self::process::UpstreamProcessConfig;
+pub(crate) use self::process::{ServerProcess, to_line};
+pub use self::secret_redactor::{MIN_SECRET_BYTES, SecretRedactor};
+pub(crate) use self::send_error::UpstreamSendError;
+pub(crate) use self::session_link::UpstreamSessionLink;
+pub(crate) use self::tool_categories::ServerToolCategories;
+pub use self::tool_categories::{ToolCategorization, categorize_accepted_tools, categorize_tools};
+pub(crate) use self::tool_registry::{
+    CachedToolList, ListResponseBaseline, ToolListCacheKey, ToolListing, ToolRegistry, UpstreamTool,
+};
+pub(crate) use self::upstream_client::UpstreamClient;
+pub use self::upstream_config::{PinningSettings, UpstreamConfig, UpstreamHttpConfig, UpstreamTransport};
+pub(crate) use self::upstream_request::{
+    StatelessHeaders, UpstreamRequest, UpstreamRequestKind, UpstreamStreamResumeTarget,
+};
+pub(crate) use self::upstream_response::UpstreamResponse;
 
 /// A server in the active configuration.
 #[derive(Debug)]
@@ -188,7 +96,7 @@ impl Upstream {
                 headers.append(header.name.clone(), value);
             }
             if !headers.contains_key(HOST) {
-                headers.extend(http_client::host_header(&http.url).map(|host| (HOST, host)));
+                headers.extend(http::host_header(&http.url).map(|host| (HOST, host)));
             }
         }
         let secrets = Arc::new(config.secret_redactor());
@@ -346,135 +254,4 @@ fn hash_of(value: &impl Hash) -> u64 {
     let mut hash = DefaultHasher::new();
     value.hash(&mut hash);
     hash.finish()
-}
-
-/// The future that sends a request, with one variant per transport.
-enum SendFuture<'a, P> {
-    Http(P),
-    Boxed(Pin<Box<dyn Future<Output = Result<UpstreamResponse, UpstreamSendError>> + Send + 'a>>),
-    /// The upstream session was lost and must be reopened first.
-    SessionLost,
-}
-
-/// Sends all requests to upstreams.
-pub(crate) struct UpstreamClient {
-    http: UpstreamHttpClient,
-    process_spawner: ProcessSpawner,
-}
-
-impl UpstreamClient {
-    pub fn new(settings: &GatewaySettings, workers: usize, dropped_messages: Counter) -> Self {
-        let max_bytes = settings.reply_limits.max_bytes;
-        let process_spawner = ProcessSpawner { supervisor: settings.supervisor.clone(), max_bytes, dropped_messages };
-        Self { http: UpstreamHttpClient::new(settings.connect_timeout, workers, max_bytes), process_spawner }
-    }
-
-    /// Sets up TLS before the first call. A failure is logged immediately and returned by each call to a server with
-    /// TLS.
-    pub fn prepare_tls_for(&self, servers: &[UpstreamConfig]) {
-        let mut secure = servers.iter().filter(|server| server.uses_tls()).peekable();
-        if secure.peek().is_some()
-            && let Err(error) = self.http.prepare_tls()
-        {
-            for UpstreamConfig { name, .. } in secure {
-                tracing::error!(server.name = %name, %error, "calls to `{name}` will not be sent: {error}");
-            }
-        }
-    }
-
-    /// Sends the request that a permit allows, and returns the start of the response.
-    // Boxed except for plain HTTP, so that the common future stays small.
-    pub fn send<'a>(
-        &'a self,
-        upstream: &'a Upstream,
-        permit: Permit,
-    ) -> impl Future<Output = Result<UpstreamResponse, UpstreamSendError>> + use<'a> {
-        let outgoing = permit.into_request();
-        let sending = match &upstream.config.transport {
-            _ if outgoing.session_link.needs_reopen(upstream) => SendFuture::SessionLost,
-            UpstreamTransport::Http(config)
-                if matches!(outgoing.session_link, UpstreamSessionLink::Http(_))
-                    || outgoing.stateless_headers.is_some() =>
-            {
-                SendFuture::Http(self.http.send(upstream, config, outgoing))
-            }
-            UpstreamTransport::Http(config) => {
-                SendFuture::Boxed(Box::pin(self.send_over_http(upstream, config, outgoing)))
-            }
-            UpstreamTransport::Process(config) => {
-                SendFuture::Boxed(Box::pin(self.send_to_process(upstream, config, outgoing)))
-            }
-        };
-        async move {
-            match sending {
-                SendFuture::Http(sending) => sending.await,
-                SendFuture::Boxed(sending) => sending.await,
-                SendFuture::SessionLost => {
-                    Err(UpstreamSendError::NotSent("the session could not be reopened at the server".to_owned()))
-                }
-            }
-        }
-    }
-
-    async fn send_to_process(
-        &self,
-        upstream: &Upstream,
-        config: &UpstreamProcessConfig,
-        outgoing: UpstreamRequest,
-    ) -> Result<UpstreamResponse, UpstreamSendError> {
-        let process = match (&outgoing.session_link, &outgoing.stateless_headers) {
-            (UpstreamSessionLink::Process(process), _) => Arc::clone(process),
-            (_, Some(_)) => upstream.get_or_start_shared_process(config, &self.process_spawner)?,
-            // A handshake starts a session, and each session has its own process.
-            (_, None) => {
-                ServerProcess::start(upstream, config, &self.process_spawner, UpstreamConnectionSharing::Session)?
-            }
-        };
-        MultiplexedPeer::Process(process).send(outgoing).await
-    }
-
-    /// Sends a request that may start a session, or that belongs to an HTTP+SSE session.
-    async fn send_over_http(
-        &self,
-        upstream: &Upstream,
-        config: &UpstreamHttpConfig,
-        outgoing: UpstreamRequest,
-    ) -> Result<UpstreamResponse, UpstreamSendError> {
-        if let UpstreamSessionLink::Sse(connection) = &outgoing.session_link {
-            return MultiplexedPeer::Sse(Arc::clone(connection)).send(outgoing).await;
-        }
-        if upstream.uses_sse_transport.load(Ordering::Relaxed) && outgoing.is_handshake() {
-            if let Ok(Some(connection)) = self.open_sse(upstream, config).await {
-                return MultiplexedPeer::Sse(connection).send(outgoing).await;
-            }
-            // The server may have been replaced.
-            upstream.uses_sse_transport.store(false, Ordering::Relaxed);
-        }
-        let sent = self.http.send(upstream, config, outgoing.clone()).await;
-        let status = match &sent {
-            Ok(exchange) => exchange.status.as_u16(),
-            Err(UpstreamSendError::Status(status)) => *status,
-            Err(_) => return sent,
-        };
-        // Replies of HTTP+SSE servers to a POST at this URL. Opening the stream shows whether it is one.
-        let may_be_sse = matches!(status, 400 | 404 | 405) && upstream.supports_stateless() != Some(true);
-        if !may_be_sse || !outgoing.is_handshake() {
-            return sent;
-        }
-        match self.open_sse(upstream, config).await? {
-            Some(connection) => {
-                upstream.uses_sse_transport.store(true, Ordering::Relaxed);
-                MultiplexedPeer::Sse(connection).send(outgoing).await
-            }
-            None => sent,
-        }
-    }
-
-    async fn open_sse(
-        &self,
-        upstream: &Upstream,
-        config: &UpstreamHttpConfig,
-    ) -> Result<Option<Arc<UpstreamSseConnection>>, UpstreamSendError> {
-        UpstreamSseConnection::open(&self.http, upstream, config, &self.process_spawner.dropped_messages).await
-    }
 }

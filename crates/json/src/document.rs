@@ -186,8 +186,8 @@ impl<'a> JsonDocument<'a> {
     /// `None` if the chunks are not inside a string value.
     pub(crate) fn with_segments(self, segmented: &'a SegmentedText, has_escapes: bool) -> Option<Self> {
         // Nodes are in order of their start, so the innermost node around the split is the last one that starts before it.
-        let begun = self.nodes.partition_point(|node| segmented.is_before_split(node.start()));
-        let around = begun.checked_sub(1)?;
+        let started_nodes = self.nodes.partition_point(|node| segmented.is_before_split(node.start()));
+        let around = started_nodes.checked_sub(1)?;
         let node = self.nodes.get(around)?;
         let is_string = node.raw(self.text).starts_with('"');
         if !is_string || !segmented.is_split_in_string_value((node.start(), node.end())) {

@@ -46,6 +46,19 @@ pub fn escape_unprintable(text: &str) -> String {
     out
 }
 
+/// Escapes control and invisible characters, so that untrusted text stays on one line and cannot control the terminal.
+pub fn escape_for_terminal(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        if is_unprintable(character) {
+            out.extend(character.escape_unicode());
+        } else {
+            out.push(character);
+        }
+    }
+    out
+}
+
 /// Formats `text` as a quoted JSON string in which unprintable characters are escaped.
 pub fn quote_for_display(text: &str) -> String {
     let mut raw = String::new();

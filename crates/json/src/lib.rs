@@ -18,7 +18,7 @@ mod string_escape;
 pub use decimal::{Decimal, MAX_NUMBER_DIGITS};
 pub use document::{ArrayElements, JsonDocument, JsonDocumentText, JsonKind, JsonValue, NodeIndex, ObjectMembers};
 pub use error::{JsonError, JsonErrorKind, LineColumn};
-pub use invisible_chars::{escape_unprintable, is_invisible, is_unprintable, quote_for_display};
+pub use invisible_chars::{escape_for_terminal, escape_unprintable, is_invisible, is_unprintable, quote_for_display};
 pub use parser::{JsonLimits, read, read_with_comments};
 pub use segmented_text::{SegmentedText, StringSegments, read_segmented};
 pub use split_object::{RawMember, split_object, split_object_str};

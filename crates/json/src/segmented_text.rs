@@ -2,7 +2,7 @@
 //!
 //! Long messages are usually long because of one string. To find all values, it is enough to parse the text without the
 //! middle of that string. Each chunk of the middle is validated as string content on arrival, so the chunks need not be
-//! joined.
+//! joined. Without this, a call of 1 MB takes 28 % more CPU (`call_overhead large-16`).
 
 use std::sync::OnceLock;
 

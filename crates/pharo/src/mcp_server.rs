@@ -312,12 +312,12 @@ pub(crate) fn parse_error_reply(wire_error: &MessageError) -> String {
 
 fn initialize_result(request: &ClientRequest<'_>) -> String {
     let asked = request.params().and_then(|params| params.get("protocolVersion")?.as_str());
-    let spoken = asked
+    let revision = asked
         .and_then(|asked| asked.parse().ok())
         .filter(|revision: &Revision| revision.generation() == ProtocolGeneration::Stateful);
-    let spoken = spoken.unwrap_or(Revision::R2025_11_25);
+    let revision = revision.unwrap_or(Revision::R2025_11_25);
     let mut out =
-        format!(r#"{{"protocolVersion":"{spoken}","capabilities":{{"tools":{{}}}},"serverInfo":{SERVER_INFO},"#);
+        format!(r#"{{"protocolVersion":"{revision}","capabilities":{{"tools":{{}}}},"serverInfo":{SERVER_INFO},"#);
     out.push_str(r#""instructions":"#);
     quote_into(INSTRUCTIONS, &mut out);
     out.push('}');

@@ -107,7 +107,7 @@ async fn handle_line(
             // Before the next line is read, because that may cancel this request.
             let (operation, active_request) = match pharo.begin(&request, generation, Some(STDIO_SESSION)) {
                 Err((_, answer)) => return drop(texts.send(answer).await),
-                Ok(begun) => begun,
+                Ok(started) => started,
             };
             let (pharo, texts) = (Arc::clone(pharo), texts.clone());
             let tasks = if operation == McpOperation::Listen { streams } else { calls };
@@ -142,7 +142,7 @@ fn begin_late(
         let Ok(ClientMessage::Request(request)) = read(&line) else { return };
         let (operation, active_request) = match pharo.begin(&request, generation, Some(STDIO_SESSION)) {
             Err((_, answer)) => return drop(texts.send(answer).await),
-            Ok(begun) => begun,
+            Ok(started) => started,
         };
         if let Some(answer) = pharo.respond(&request, (operation, generation), &active_request, &texts).await {
             let _ = texts.send(answer).await;

@@ -184,7 +184,7 @@ async fn start_request(
     let session = if generation == ProtocolGeneration::Stateless { None } else { session_id(headers) };
     let (operation, active_request) = match pharo.begin(request, generation, session) {
         Err((status, answer)) => return json_reply(status, answer),
-        Ok(begun) => begun,
+        Ok(started) => started,
     };
     let is_stream = operation == McpOperation::Listen
         || operation == McpOperation::CallTool && request.meta().progress_token().is_some();

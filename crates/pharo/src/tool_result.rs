@@ -10,7 +10,7 @@ use crate::pharo_tools::{PharoTool, ReturnedValueKind};
 
 /// Maximum nesting depth of a response. A gateway accepts 64 levels, and the tool result that contains the response
 /// adds a few.
-const MAX_DEPTH: usize = 60;
+const MAX_RESPONSE_NESTING_LEVELS: usize = 60;
 /// Maximum length of the excerpt from an unexpected response in an error message.
 const MAX_EXCERPT_CHARS: usize = 2_000;
 
@@ -103,7 +103,7 @@ pub(crate) fn read<'a>(
     if has_lone_surrogate(text) {
         return Err(unreadable("a string in it has a lone surrogate"));
     }
-    let limits = JsonLimits { max_bytes: text.len(), max_depth: MAX_DEPTH, ..JsonLimits::REPLY };
+    let limits = JsonLimits { max_bytes: text.len(), max_depth: MAX_RESPONSE_NESTING_LEVELS, ..JsonLimits::REPLY };
     let parts = split_object(text.as_bytes(), &limits)
         .map_err(|error| unreadable(&format!("not with a valid JSON object: {error}")))?;
     match find_member(&parts, "success") {

@@ -2,10 +2,10 @@
 has a value that should make it true, false, absent or a mismatch.
 """
 
+from gen_operators import call_value, wrong_value
 from gen_places import uri as any_uri, url, url_near
 from gen_policy import (CATEGORIES, METHODS, PROMPTS, TEAMS, TOOLS, URIS)
-from gen_values import anything, call_value, chance, nudge, number, pick, respell, string, \
-    wrong_value
+from gen_values import anything, chance, nudge, number, pick, respell, string
 from jsontext import Raw, read_keeping
 
 MISSING = object()

@@ -4,13 +4,13 @@ every way the language allows. `gen_faults` inserts errors.
 
 import json
 
+from gen_operators import SAMPLES, rule_value
 from gen_places import uri
-from gen_values import chance, pick, respell, rule_value, string
+from gen_values import chance, pick, respell, string
 from globs import literals
 from jsontext import Raw
 
-OPS = ["eq", "neq", "in", "not_in", "lt", "lte", "gt", "gte", "contains", "starts_with",
-       "ends_with", "regex", "exists", "length_lte", "subset_of", "path_within", "host_in"]
+OPS = list(SAMPLES)
 CATEGORIES = ["read", "write", "execute", "destructive", "financial", "unknown"]
 TOOLS = ["read_file", "create_charge", "delete_all", "delete_one", "list_x", "a", "ab", "aab",
          "x/y", "t~1", "größe", "🙂tool", "send.mail", "Read_File", "list", "q\"uote", "~"]

@@ -9,8 +9,8 @@ from zoneinfo import ZoneInfo, available_timezones
 import globs
 from errors import LoadError, fields, need, pointer
 from limits import check_counters, read_limit, read_rate_limit
-from operators import OPERATORS, OperatorError
-from paths import ABSENT, FALSE, TRUE, PathError, parse_path, walk
+from operators import OPERATORS, OperatorError, absent_result
+from paths import PathError, parse_path, walk
 
 CATEGORIES = ("read", "write", "execute", "destructive", "financial", "unknown")
 ACTIONS = ("allow", "deny", "approve")
@@ -41,9 +41,7 @@ class Condition:
         need(self.root != "tool" or inside == "tools", where, "tool.* is for tools only")
         self.cell = (doc["op"], polarity)
         self.every = polarity == "require"
-        self.when_absent = ABSENT
-        if doc["op"] == "exists":
-            self.when_absent = FALSE if doc["value"] else TRUE
+        self.when_absent = absent_result(doc["op"], doc["value"])
 
     def answer(self, world):
         return walk(world[self.root], self.segments, self.test, self.when_absent, self.every)

@@ -1,5 +1,5 @@
-"""The operators: which `value` each takes, and its result for one value that is
-present. Numbers are Decimals, so comparison is exact.
+"""The operators: which `value` each takes, its result for one value that is present,
+and its result for an absent one. Numbers are Decimals, so comparison is exact.
 """
 
 from decimal import Decimal
@@ -7,7 +7,7 @@ from decimal import Decimal
 import re2
 
 from jsontext import is_whole
-from paths import FALSE, MISMATCH, TRUE
+from paths import ABSENT, FALSE, MISMATCH, TRUE
 from places import host_is_member, host_member, normal_path, url_host
 
 SCALARS = (str, Decimal, bool)
@@ -113,6 +113,10 @@ def _exists(value):
     return lambda v: _answer(value)
 
 
+def _exists_absent(value):
+    return _answer(not value)
+
+
 def _length_lte(value):
     _need(type(value) is Decimal and value >= 0 and is_whole(value),
           "a whole number is needed")
@@ -153,12 +157,30 @@ def _host_in(value):
     return test
 
 
+# The order is that of the documentation.
 OPERATORS = {
-    "eq": _eq, "neq": _neq, "in": _in, "not_in": _not_in,
-    "lt": _ordering(lambda a, b: a < b), "lte": _ordering(lambda a, b: a <= b),
-    "gt": _ordering(lambda a, b: a > b), "gte": _ordering(lambda a, b: a >= b),
+    "eq": _eq,
+    "neq": _neq,
+    "in": _in,
+    "not_in": _not_in,
+    "lt": _ordering(lambda a, b: a < b),
+    "lte": _ordering(lambda a, b: a <= b),
+    "gt": _ordering(lambda a, b: a > b),
+    "gte": _ordering(lambda a, b: a >= b),
     "contains": _contains,
-    "starts_with": _of_string(str.startswith), "ends_with": _of_string(str.endswith),
-    "regex": _regex, "exists": _exists, "length_lte": _length_lte,
-    "subset_of": _subset_of, "path_within": _path_within, "host_in": _host_in,
+    "starts_with": _of_string(str.startswith),
+    "ends_with": _of_string(str.endswith),
+    "regex": _regex,
+    "exists": _exists,
+    "length_lte": _length_lte,
+    "subset_of": _subset_of,
+    "path_within": _path_within,
+    "host_in": _host_in,
 }
+# Operators for which an absent value is not a result of its own.
+ABSENT_RESULTS = {"exists": _exists_absent}
+
+
+def absent_result(op, value):
+    """Return the result of an operator for a value that is absent or null."""
+    return ABSENT_RESULTS[op](value) if op in ABSENT_RESULTS else ABSENT

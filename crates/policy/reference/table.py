@@ -2,8 +2,9 @@
 cannot occur are named, each with its reason.
 """
 
-OPS = ["eq", "neq", "in", "not_in", "lt", "lte", "gt", "gte", "contains", "starts_with",
-       "ends_with", "regex", "exists", "length_lte", "subset_of", "path_within", "host_in"]
+from operators import OPERATORS
+
+OPS = list(OPERATORS)
 POLARITIES = ["require", "deny_if", "approve_if"]
 ANSWERS = ["true", "false", "absent", "mismatch"]
 CODES = ["allow", "approve", "hidden", "not_listed", "not_offered", "denied", "not_accepted",

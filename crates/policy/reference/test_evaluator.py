@@ -7,12 +7,15 @@ import random
 import re
 import unittest
 from decimal import Decimal
+from pathlib import Path
 
 import gen_faults
+import gen_operators
 import globs
 from evaluator import JsonError, LoadError, decide, load, read_json, write_json
 from generate import make_case
 from jsontext import plain
+from operators import OPERATORS
 from places import host_member, unsafe_uri, url_host
 
 
@@ -234,6 +237,15 @@ class Conditions(Base):
                 ("subset_of", ["a", 1], ["a", 1, "a"], "true"), ("subset_of", ["a"], [], "false"),
                 ("subset_of", ["a"], ["a", 1], "false"), ("subset_of", ["a"], "a", "mismatch")):
             self.all_three(condition("args.a", op, value), {"a": actual}, answer)
+
+    def test_every_operator_of_the_documentation_is_known(self):
+        # A test of the crate compares the same table with the program.
+        page = (Path(__file__).parents[3] / "docs/policy.md").read_text(encoding="utf-8")
+        section = page.split("\n## Operators\n")[1].split("\n## ")[0].split("\n### ")[0]
+        rows = re.findall(r"^\|([^|]*)\|", section, re.MULTILINE)
+        words = [word for row in rows for word in re.findall("`(.*?)`", row)]
+        self.assertEqual(list(OPERATORS), words)
+        self.assertEqual(list(gen_operators.SAMPLES), words)
 
     def test_path_within(self):
         for directory, actual, answer in (

@@ -1,12 +1,16 @@
 //! The input to a decision: one call, and the facts that conditions can refer to.
 
+pub(crate) mod call_path;
+pub(crate) mod call_value;
+pub(crate) mod input_schema;
+
 use std::collections::BTreeMap;
 
 use gatelodge_json::JsonValue;
 use gatelodge_mutants::mutant;
 
-use crate::input_schema::InputSchema;
-use crate::limit::string_enum;
+use crate::call::input_schema::InputSchema;
+use crate::string_enum::string_enum;
 
 /// One client request, with all facts that a policy can refer to.
 #[derive(Debug, Clone, Copy)]

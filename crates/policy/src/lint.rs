@@ -15,9 +15,9 @@ mod tool_name_lints;
 mod tool_schema_lints;
 mod value_shape;
 
-use crate::diagnostic::{Diagnostic, truncate_with_notice};
-use crate::policy_parser;
-use crate::syntax_tree::DocumentFormat;
+use crate::compile::policy_parser;
+use crate::syntax::diagnostic::{Diagnostic, truncate_with_notice};
+use crate::syntax::syntax_tree::DocumentFormat;
 use did_you_mean::NameSuggester;
 use limit_lints::RuleBlockLimitSummary;
 use located_block::{PolicySection, located_blocks};

@@ -19,7 +19,7 @@ use std::fs;
 use gatelodge_json::{JsonLimits, read};
 use gatelodge_policy::{
     CallFile, CaseReport, Diagnostic, DiagnosticCode, DocumentFormat, Explanation, Operator, ReasonCode, Severity,
-    explain, lint, parse,
+    explain, lint, parse, policy_json_schema,
 };
 use support::{Loaded, diagnostic_lines};
 
@@ -199,6 +199,28 @@ fn every_operator_has_an_example() {
     let shown: BTreeSet<&str> = steps.flat_map(|step| step.conditions.iter().map(|line| line.op)).collect();
     for operator in Operator::WORDS {
         assert!(shown.contains(operator), "no example of `{operator}`");
+    }
+}
+
+#[test]
+fn the_table_of_operators_names_each_once() {
+    let page = page();
+    let (_, section) = page.split_once("\n## Operators\n").expect("a section about operators");
+    let rows = section.lines().skip_while(|line| !line.starts_with('|')).take_while(|line| line.starts_with('|'));
+    let first_cells = rows.filter_map(|row| row.split('|').nth(1));
+    let words: Vec<&str> = first_cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect();
+    // A test of the reference compares the same table with its operators.
+    assert_eq!(words, Operator::WORDS);
+}
+
+/// The schema of each operator is tried with the values that the page shows.
+#[test]
+fn every_policy_is_valid_by_the_schema() {
+    let schema = jsonschema::draft202012::new(&policy_json_schema()).expect("a schema");
+    for block in blocks().iter().filter(|block| block.marked("policy").is_some() && block.language == "json") {
+        let lines = block.text.lines().filter(|line| !line.trim_start().starts_with("//"));
+        let policy = serde_json::from_str(&lines.collect::<String>()).expect("JSON, apart from comment lines");
+        assert!(schema.is_valid(&policy), "{}: the policy is not valid", block.line);
     }
 }
 

@@ -24,19 +24,11 @@ pub mod tool_pin_conformance;
 use std::any::Any;
 use std::sync::Arc;
 
-use crate::{AdminLog, ChangeFeed, Grants, Ledger, ManualClock, Policies, Servers, Sessions, TaskOwners, ToolPins};
+use crate::{ManualClock, Store};
 
-/// All parts of an empty store.
+/// An empty store of a backend.
 pub struct ConformanceBackend {
-    pub servers: Arc<dyn Servers>,
-    pub tool_pins: Arc<dyn ToolPins>,
-    pub sessions: Arc<dyn Sessions>,
-    pub tasks: Arc<dyn TaskOwners>,
-    pub policies: Arc<dyn Policies>,
-    pub grants: Arc<dyn Grants>,
-    pub admin_log: Arc<dyn AdminLog>,
-    pub change_feed: Arc<dyn ChangeFeed>,
-    pub ledger: Arc<dyn Ledger>,
+    pub store: Store,
     /// The store's clock, which starts at [`conformance_support::START_TIME`].
     pub clock: Arc<ManualClock>,
     /// Keeps the store's directory until the test ends.
@@ -55,6 +47,7 @@ macro_rules! conformance {
             tool_pin_conformance::an_unlisted_server_differs_from_one_without_tools;
             tool_pin_conformance::pinned_definitions_stay_while_the_listed_ones_change;
             tool_pin_conformance::only_listed_definitions_are_accepted_all_or_none;
+            tool_pin_conformance::an_unlisted_server_stays_unlisted_when_its_tools_are_accepted;
             tool_pin_conformance::the_first_listing_is_recorded_and_pinned_in_one_step;
             tool_pin_conformance::a_category_override_keeps_author_and_reason_until_cleared;
             session_conformance::a_session_is_found_by_its_id;
@@ -121,6 +114,7 @@ macro_rules! conformance {
             call_log_conformance::the_newest_rows_are_returned_oldest_first;
             call_log_conformance::each_filter_returns_only_matching_rows;
             call_log_conformance::a_record_is_read_as_it_was_written;
+            call_log_conformance::a_healthy_ledger_counts_no_errors;
             call_log_conformance::raw_rows_come_in_pages_with_verifiable_hashes;
             call_log_conformance::raw_rows_begin_after_the_pruned_ones;
             hash_chain_conformance::the_chain_verifies_and_ends_at_its_head;

@@ -2,68 +2,40 @@
 //!
 //! Each has its own small trait, and all backends pass the same conformance suite. The crate knows nothing about HTTP
 //! or MCP. A gateway cannot run without a store: if the store fails, calls are refused.
+//!
+//! The modules form layers, lowest first. Each uses only modules of lower layers, which `checks/layering.py` checks:
+//!
+//! 1. `model`: ids and rows; `clock`.
+//! 2. `audit_chain`: the hash chain of both logs; `counters`: windows, and charging all or none.
+//! 3. `traits`: what a backend owes, one file per trait.
+//! 4. `memory` and `sqlite`: the backends, which do not use each other.
+//! 5. `store`: the handle that lists the parts of a store, and opens a backend.
+//! 6. `conformance`: the suite that every backend passes.
 
-mod admin_log;
-mod call_record;
-mod chain_verification;
-mod change_feed;
+mod audit_chain;
 mod clock;
 #[cfg(feature = "conformance")]
 pub mod conformance;
-mod counter;
-mod counter_map;
-mod counter_window;
-mod grant_token;
-mod grants;
-mod hash_chain;
-mod id_digest;
-mod ledger;
-mod log_page;
+mod counters;
 mod memory;
-mod policies;
-mod servers;
-mod sessions;
+mod model;
 mod sqlite;
-mod task_owners;
-mod tool_pins;
-mod validated_name;
+mod store;
+mod traits;
 
-pub use admin_log::{AdminLog, AdminLogEntry};
-pub use call_record::{CallId, CallOutcome, CallRecord, CallTimings, RecordKind};
-pub use change_feed::{ChangeFeed, StateChangeNumber};
+pub use audit_chain::{ChainBreak, ChainHead, ChainReport, ChainedRow, ParseChainHeadError, RowHash};
 pub use clock::{Clock, ManualClock};
-pub use counter::{CounterCharge, CounterKey, CounterOwner};
-pub use grant_token::{GrantToken, GrantTokenError, TokenHash, TokenHashPair};
-pub use grants::{EnforcementMode, Grant, GrantId, GrantServerAttachment, Grants, NewGrant};
-pub use hash_chain::{ChainBreak, ChainHead, ParseChainHeadError, RowHash};
-pub use id_digest::IdDigest;
-pub use ledger::{
-    CallLogFilter, CallLogRow, ChainReport, CounterUsage, ExhaustedCounter, Ledger, Reservation, ReserveOutcome,
-    SharedLedger,
-};
-pub use log_page::ChainedRow;
 pub use memory::MemoryStore;
-pub use policies::{Policies, PolicySummary, PolicyVersionNumber, StoredPolicy};
-pub use servers::{Servers, StoredServer};
-pub use sessions::{SessionRow, Sessions};
-pub use sqlite::{Durability, OpenStoreError, SqliteLedger, SqliteStateStore};
-pub use task_owners::{MAX_TASKS_PER_GRANT, TaskOwner, TaskOwners};
-pub use tool_pins::{CategoryOverride, PinnedDefinition, ServerTools, ToolDefinition, ToolPins};
-pub use validated_name::{ParseNameError, PolicyName, ServerName};
-
-/// An error from a store operation.
-#[derive(Debug, thiserror::Error)]
-pub enum StoreError {
-    /// The store cannot be reached, or is full, locked or read-only. A retry may succeed.
-    #[error("the store is not available: {0}")]
-    Unavailable(String),
-    /// The object does not exist.
-    #[error("there is no {0}")]
-    NotFound(String),
-    /// The object already exists, or another object refers to it.
-    #[error("{0}")]
-    Conflict(String),
-    /// Stored data cannot be read. An operator must repair it.
-    #[error("stored data is corrupt: {0}")]
-    Corrupt(String),
-}
+pub use model::{
+    AdminLogEntry, CallId, CallLogFilter, CallLogRow, CallOutcome, CallRecord, CallTimings, CategoryOverride,
+    CounterCharge, CounterKey, CounterOwner, CounterUsageRow, Durability, EnforcementMode, ExhaustedCounter, Grant,
+    GrantId, GrantServerAttachment, GrantToken, GrantTokenError, IdDigest, MAX_TASKS_PER_GRANT, NewGrant,
+    OpenStoreError, ParseNameError, PinnedDefinition, PolicyName, PolicySummary, PolicyVersionNumber, RecordKind,
+    Reservation, ReserveOutcome, ServerName, ServerTools, SessionRow, StateChangeNumber, StoreError, StoredPolicy,
+    StoredServer, TaskOwner, TokenHash, TokenHashPair, ToolDefinition,
+};
+pub use sqlite::{SqliteLedger, SqliteStateStore};
+pub use store::Store;
+pub use traits::{
+    AdminLog, CallLog, ChangeFeed, CounterUsage, Grants, Ledger, Policies, Servers, Sessions, TaskOwners, ToolPins,
+};

@@ -2,7 +2,9 @@
 //! process.
 
 mod admin_log;
+mod call_log;
 mod change_feed;
+mod counter_usage;
 mod grants;
 mod ledger;
 mod policies;
@@ -16,28 +18,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
-use crate::StoreError;
-use crate::admin_log::AdminLogEntry;
+use crate::audit_chain::{ChainHead, ChainedRow, LogPage, RowHash};
 use crate::clock::Clock;
-use crate::grants::Grant;
-use crate::hash_chain::{ChainHead, RowHash};
-use crate::id_digest::IdDigest;
-use crate::log_page::{ChainedRow, LogPage};
-use crate::policies::StoredPolicy;
-use crate::servers::StoredServer;
-use crate::sessions::SessionRow;
-use crate::task_owners::TaskOwner;
-use crate::tool_pins::ServerTools;
-use crate::validated_name::{PolicyName, ServerName};
-
-pub(crate) use tool_pins::{no_override_error, stale_definition_error, tools_unknown_error};
+use crate::model::{
+    AdminLogEntry, Grant, IdDigest, PolicyName, ServerName, ServerTools, SessionRow, StoreError, StoredPolicy,
+    StoredServer, TaskOwner,
+};
 
 /// All parts of a store, kept in memory.
 ///
 /// ```
 /// use std::sync::Arc;
 ///
-/// use gatelodge_store::{CallId, CallRecord, Ledger, ManualClock, MemoryStore, RecordKind, ReserveOutcome};
+/// use gatelodge_store::{CallId, CallLog, CallRecord, Ledger, ManualClock, MemoryStore, RecordKind, ReserveOutcome};
 ///
 /// # tokio::runtime::Builder::new_current_thread().build().expect("a runtime").block_on(async {
 /// let now = "2026-11-15T12:00:00Z".parse().expect("a time");
@@ -45,7 +38,7 @@ pub(crate) use tool_pins::{no_override_error, stale_definition_error, tools_unkn
 /// let intent = CallRecord::new(RecordKind::Intent, CallId::new(now, [7; 10]), now);
 /// let outcome = store.reserve(Vec::new(), &intent).await?;
 /// assert!(matches!(outcome, ReserveOutcome::Taken(_)));
-/// assert_eq!(Ledger::head(&store).await?.seq, 1);
+/// assert_eq!(CallLog::head(&store).await?.seq, 1);
 /// # Ok::<(), gatelodge_store::StoreError>(())
 /// # }).expect("reserved");
 /// ```

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gatelodge_gateway::{
-    ActivePolicy, Gateway, GatewaySettings, GatewayStores, GrantConfig, GrantServerAccess, InjectedHeader,
-    PinningSettings, UpstreamConfig, UpstreamHttpConfig, UpstreamProcessConfig, UpstreamTransport,
+    ActivePolicy, Gateway, GatewaySettings, GrantConfig, GrantServerAccess, InjectedHeader, PinningSettings,
+    UpstreamConfig, UpstreamHttpConfig, UpstreamProcessConfig, UpstreamTransport,
 };
 use gatelodge_policy::{Category, DocumentFormat, parse};
 use gatelodge_store::{
-    AdminLogEntry, CallLogFilter, CallLogRow, CategoryOverride, Clock, EnforcementMode, GrantId, GrantToken, Ledger,
-    ManualClock, MemoryStore, PolicyVersionNumber, Sessions, TaskOwners, TokenHash, ToolPins,
+    AdminLogEntry, CallLogFilter, CallLogRow, CategoryOverride, Clock, EnforcementMode, GrantId, GrantToken,
+    ManualClock, PolicyVersionNumber, Sessions, Store, TaskOwners, TokenHash,
 };
 use http::{HeaderName, HeaderValue};
 use serde_json::{Value, json};
@@ -32,9 +32,7 @@ pub struct TestGatewayBuilder {
     headers: Vec<InjectedHeader>,
     log_arguments: bool,
     pinning: PinningSettings,
-    ledger: Option<Arc<dyn Ledger>>,
-    sessions: Option<Arc<dyn Sessions>>,
-    tasks: Option<Arc<dyn TaskOwners>>,
+    store: Store,
     clock: Arc<ManualClock>,
     /// Additional servers, each with its name, its URL and the grant's policy for it.
     more_servers: Vec<(String, String, String)>,
@@ -47,17 +45,14 @@ pub struct TestGateway {
     pub gateway: Arc<Gateway>,
     /// Clock that the gateway and the store use.
     pub clock: Arc<ManualClock>,
-    /// Counters and the call log.
-    pub ledger: Arc<dyn Ledger>,
-    /// Pinned tool definitions.
-    pub pins: Arc<MemoryStore>,
+    /// Store of the gateway.
+    pub store: Store,
     /// Address that clients connect to.
     pub address: SocketAddr,
     /// Address of the admin listener.
     pub admin: SocketAddr,
     /// Token of the grant.
     pub token: GrantToken,
-    stores: GatewayStores,
     settings: GatewaySettings,
     session: std::sync::Mutex<Option<String>>,
     endpoint_path: &'static str,
@@ -107,22 +102,22 @@ impl TestGatewayBuilder {
         self
     }
 
-    /// Uses this ledger instead of an in-memory one.
-    pub fn ledger(mut self, ledger: Arc<dyn Ledger>, clock: Arc<ManualClock>) -> Self {
-        self.ledger = Some(ledger);
+    /// Uses this store and its clock instead of an in-memory one.
+    pub fn store(mut self, store: Store, clock: Arc<ManualClock>) -> Self {
+        self.store = store;
         self.clock = clock;
         self
     }
 
-    /// Uses this session store instead of an in-memory one.
+    /// Uses another part for sessions.
     pub fn sessions(mut self, sessions: Arc<dyn Sessions>) -> Self {
-        self.sessions = Some(sessions);
+        self.store.sessions = sessions;
         self
     }
 
-    /// Uses this task store instead of an in-memory one.
+    /// Uses another part for task ownership.
     pub fn tasks(mut self, tasks: Arc<dyn TaskOwners>) -> Self {
-        self.tasks = Some(tasks);
+        self.store.task_owners = tasks;
         self
     }
 
@@ -167,26 +162,8 @@ impl TestGatewayBuilder {
     }
 
     async fn start_with_transport(self, transport: UpstreamTransport) -> TestGateway {
-        let Self {
-            policy,
-            mode,
-            settings,
-            log_arguments,
-            pinning,
-            ledger,
-            sessions,
-            tasks,
-            clock,
-            more_servers,
-            endpoint_path,
-            ..
-        } = self;
-        let pins = Arc::new(MemoryStore::new(clock.clone()));
-        let ledger = ledger.unwrap_or_else(|| pins.clone());
-        let sessions = sessions.unwrap_or_else(|| pins.clone());
-        let tasks = tasks.unwrap_or_else(|| pins.clone());
-        let stores =
-            GatewayStores { ledger: Arc::clone(&ledger), tool_pins: pins.clone(), sessions, task_owners: tasks };
+        let Self { policy, mode, settings, log_arguments, pinning, store, clock, more_servers, endpoint_path, .. } =
+            self;
         let server = |name: &str, transport| UpstreamConfig {
             name: name.parse().expect("a name"),
             transport,
@@ -203,18 +180,16 @@ impl TestGatewayBuilder {
                 .insert(name.parse().expect("a name"), GrantServerAccess { policy: Some(shared_policy(policy)), mode });
         }
         let GatewayInstance { gateway, address, admin, run } =
-            launch(&stores, &clock, &settings, &servers, std::slice::from_ref(&grant)).await;
+            launch(&store, &clock, &settings, &servers, std::slice::from_ref(&grant)).await;
         let (session, grants) = (std::sync::Mutex::default(), std::sync::Mutex::new(vec![grant]));
         let run = std::sync::Mutex::new(Some(run));
         TestGateway {
             gateway,
             clock,
-            ledger,
-            pins,
+            store,
             address,
             admin,
             token,
-            stores,
             settings,
             session,
             endpoint_path,
@@ -238,13 +213,13 @@ struct GatewayInstance {
 }
 
 async fn launch(
-    stores: &GatewayStores,
+    store: &Store,
     clock: &Arc<ManualClock>,
     settings: &GatewaySettings,
     servers: &[UpstreamConfig],
     grants: &[GrantConfig],
 ) -> GatewayInstance {
-    let gateway = Gateway::new(stores.clone(), clock.clone(), settings.clone());
+    let gateway = Gateway::new(store.clone(), clock.clone(), settings.clone());
     gateway.apply_config(servers.to_vec(), grants.to_vec());
     let (clients, admin) = (bind_listener().await, bind_listener().await);
     let (address, admin_address) = (clients.local_addr().unwrap(), admin.local_addr().unwrap());
@@ -285,6 +260,7 @@ fn parse_policy(text: &str) -> ActivePolicy {
 impl TestGateway {
     /// Returns a builder with defaults. The clock starts at noon on a Sunday.
     pub fn builder() -> TestGatewayBuilder {
+        let clock = Arc::new(ManualClock::at("2026-11-15T12:00:00Z".parse().expect("a time")));
         TestGatewayBuilder {
             policy: None,
             mode: EnforcementMode::Enforce,
@@ -292,10 +268,8 @@ impl TestGateway {
             headers: Vec::new(),
             log_arguments: false,
             pinning: PinningSettings::default(),
-            ledger: None,
-            sessions: None,
-            tasks: None,
-            clock: Arc::new(ManualClock::at("2026-11-15T12:00:00Z".parse().expect("a time"))),
+            store: Store::memory(clock.clone()),
+            clock,
             more_servers: Vec::new(),
             endpoint_path: "/mcp/desk",
         }
@@ -421,30 +395,28 @@ impl TestGateway {
         ended.expect("all tasks end in time").expect("no task panics");
     }
 
-    /// Stops the gateway and starts another one on the same stores, with the same servers and grants.
+    /// Stops the gateway and starts another one on the same store, with the same servers and grants.
     pub async fn restart(&mut self) {
         self.assert_stops_promptly().await;
         let grants = self.grants.lock().unwrap().clone();
         let servers = self.servers.lock().unwrap().clone();
-        let instance = launch(&self.stores, &self.clock, &self.settings, &servers, &grants).await;
+        let instance = launch(&self.store, &self.clock, &self.settings, &servers, &grants).await;
         (self.gateway, self.address, self.admin) = (instance.gateway, instance.address, instance.admin);
         self.run = std::sync::Mutex::new(Some(instance.run));
     }
 
-    /// Starts a second gateway on the same stores. The returned test gateway continues in the same client session.
+    /// Starts a second gateway on the same store. The returned test gateway continues in the same client session.
     pub async fn second_gateway(&self) -> Self {
         let grants = self.grants.lock().unwrap().clone();
         let servers = self.servers.lock().unwrap().clone();
-        let instance = launch(&self.stores, &self.clock, &self.settings, &servers, &grants).await;
+        let instance = launch(&self.store, &self.clock, &self.settings, &servers, &grants).await;
         Self {
             gateway: instance.gateway,
             clock: self.clock.clone(),
-            ledger: self.ledger.clone(),
-            pins: self.pins.clone(),
+            store: self.store.clone(),
             address: instance.address,
             admin: instance.admin,
             token: self.token.clone(),
-            stores: self.stores.clone(),
             settings: self.settings.clone(),
             session: std::sync::Mutex::new(self.session.lock().unwrap().clone()),
             endpoint_path: self.endpoint_path,
@@ -457,16 +429,16 @@ impl TestGateway {
     /// Accepts all tool definitions in the upstream's most recent tool list.
     pub async fn accept_all(&self) {
         let server = SERVER.parse().expect("a name");
-        let known = self.pins.server_tools(&server).await.expect("a store").expect("the tools were listed");
+        let known = self.store.tool_pins.server_tools(&server).await.expect("a store").expect("the tools were listed");
         let tools = known.offered.into_iter().map(|tool| (tool.name, tool.fingerprint)).collect();
-        self.pins.accept(&server, tools, self.admin_log_entry("server.accept")).await.expect("accepted");
+        self.store.tool_pins.accept(&server, tools, self.admin_log_entry("server.accept")).await.expect("accepted");
         self.change_grants(|_| ());
     }
 
     /// Sets the category of a tool, either for its pinned definition only or for future definitions as well.
     pub async fn classify_tool(&self, tool: &str, category: Category, even_if_changed: bool) {
         let server = SERVER.parse().expect("a name");
-        let known = self.pins.server_tools(&server).await.expect("a store").expect("the tools were listed");
+        let known = self.store.tool_pins.server_tools(&server).await.expect("a store").expect("the tools were listed");
         let pin = known.pinned.into_iter().find(|pin| pin.definition.name == tool).expect("the tool is pinned");
         let entry = self.admin_log_entry("server.classify");
         let category_override = CategoryOverride {
@@ -477,7 +449,7 @@ impl TestGateway {
             set_at: entry.at,
             set_by: entry.by.clone(),
         };
-        self.pins.set_category(&server, category_override, entry).await.expect("stored");
+        self.store.tool_pins.set_category(&server, category_override, entry).await.expect("stored");
         self.change_grants(|_| ());
     }
 
@@ -493,7 +465,7 @@ impl TestGateway {
 
     /// Returns all call log rows.
     pub async fn rows(&self) -> Vec<CallLogRow> {
-        self.ledger.flush().await.expect("a store");
-        self.ledger.rows(CallLogFilter { limit: usize::MAX, ..CallLogFilter::default() }).await.expect("rows")
+        self.store.ledger.flush().await.expect("a store");
+        self.store.call_log.rows(CallLogFilter { limit: usize::MAX, ..CallLogFilter::default() }).await.expect("rows")
     }
 }

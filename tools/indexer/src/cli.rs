@@ -137,7 +137,7 @@ pub struct BuildIndexArgs {
     pub out: PathBuf,
 }
 
-/// Writes the index as a static site: a page for each server, tool, attack pattern, risk and public case, in HTML and
+/// Writes the index as a static site: a page for each server, tool, attack pattern, risk and public incident, in HTML and
 /// Markdown, with `llms.txt`.
 ///
 /// The pages need no script and no server, and load nothing from other sites. All text from packages is shown as text.

@@ -39,7 +39,10 @@ fn related_tools_text(case: &RationaleContext<'_, '_>, related: &[&str]) -> Stri
     let thing = backtick_quoted(&case.parsed.name.object_words().replace('_', " "));
     match (is_cycle, related.len()) {
         (true, _) => {
-            format!("{} and it are the life cycle of {thing}, so the verb says what it does", tool_names_text(related))
+            format!(
+                "{} and this tool manage the life cycle of {thing}, so the verb says what it does",
+                tool_names_text(related)
+            )
         }
         (false, 1) => format!("{} is about {thing} as well", tool_names_text(related)),
         (false, _) => format!("{} are about {thing} as well", tool_names_text(related)),

@@ -63,9 +63,9 @@ impl PackageIndex {
         /// Upper bound on the size of the metadata, which is much smaller in practice.
         const MAX_METADATA_BYTES: usize = 1 << 16;
         let body = Self::built_in().get(HEADER_BYTES..)?;
-        let begun = miniz_oxide::inflate::decompress_to_vec_zlib_with_limit(body, MAX_METADATA_BYTES);
-        let begun = begun.unwrap_or_else(|cut| cut.output);
-        let header: IndexHeader = serde_json::from_slice(ColumnReader::new(&begun).read_column().ok()?.rest()).ok()?;
+        let start = miniz_oxide::inflate::decompress_to_vec_zlib_with_limit(body, MAX_METADATA_BYTES);
+        let start = start.unwrap_or_else(|cut| cut.output);
+        let header: IndexHeader = serde_json::from_slice(ColumnReader::new(&start).read_column().ok()?.rest()).ok()?;
         Some(header.metadata.date)
     }
 

@@ -56,7 +56,7 @@ pub(super) fn home_page(site: &StaticSite<'_>) -> PageDocument {
             ],
             vec![link_run("What servers add up to", "stack"), text_run(": combinations that can leak data")],
         ]),
-        PageBlock::Heading("", vec![text_run("Latest public cases")]),
+        PageBlock::Heading("", vec![text_run("Latest public incidents")]),
         PageBlock::List(cases.collect()),
         PageBlock::Heading("", vec![text_run("How it is made")]),
         paragraph(

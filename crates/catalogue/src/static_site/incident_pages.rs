@@ -15,10 +15,10 @@ pub(super) fn incident_pages() -> Vec<PageDocument> {
     let mut docs = vec![PageDocument {
         path: "incidents/index".to_owned(),
         title: "Incidents".to_owned(),
-        summary: "Public cases by date, with the lesson of each.".to_owned(),
+        summary: "Public incidents by date, with the lesson of each.".to_owned(),
         breadcrumbs: vec![("Catalogue".to_owned(), "index".to_owned())],
         blocks: vec![
-            paragraph("Public cases, the latest first, summarized, with the source."),
+            paragraph("Public incidents, the latest first, summarized, with the source."),
             PageBlock::Table(vec!["made public", "case", "source"], rows.collect()),
         ],
     }];

@@ -61,9 +61,9 @@ pub fn decide_target(policy: &Policy, subject: CallTarget<'_>) -> PolicyOutcome 
     }
 }
 
-/// Returns the outcome that a posture prescribes for a category.
-pub fn expected_outcome(posture: StarterPolicyStrictness, category: Category) -> PolicyOutcome {
-    match (posture, category) {
+/// Returns the outcome that a degree of strictness prescribes for a category.
+pub fn expected_outcome(strictness: StarterPolicyStrictness, category: Category) -> PolicyOutcome {
+    match (strictness, category) {
         (_, Category::Read) => PolicyOutcome::Allowed,
         (StarterPolicyStrictness::Strict, Category::Destructive | Category::Financial)
         | (StarterPolicyStrictness::Recommended, Category::Destructive) => PolicyOutcome::Refused,

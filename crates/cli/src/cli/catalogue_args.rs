@@ -80,8 +80,8 @@ pub struct ScanServerArgs {
     #[arg(long, value_name = "NAME", requires = "url")]
     pub token_env: Option<String>,
     /// Print a policy instead of the list.
-    #[arg(long, value_name = "POSTURE")]
-    pub policy: Option<PostureArg>,
+    #[arg(long, value_name = "STRICTNESS")]
+    pub policy: Option<StrictnessArg>,
     /// Write the policy to this file, which must not exist.
     #[arg(long, value_name = "FILE", requires = "policy")]
     pub out: Option<PathBuf>,
@@ -97,7 +97,7 @@ pub struct ScanServerArgs {
 
 /// How strict a generated policy is.
 #[derive(Debug, Clone, Copy, ValueEnum)]
-pub enum PostureArg {
+pub enum StrictnessArg {
     /// Allow reading; limit writing and executing; require approval for payments; hide destructive tools.
     Recommended,
     /// Allow only reading; require approval for other tools, or hide them.

@@ -6,7 +6,6 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 
 use super::StoreArgs;
-use crate::client_config;
 
 /// Prints or writes the client configuration for using the gateway.
 ///
@@ -24,7 +23,7 @@ docs/clients.md describes the configuration of each client.
 Exit code: 0 done, 1 the client's file cannot be used, 2 not confirmed or usage error, 4 no request within `--timeout`.")]
 pub struct ConnectArgs {
     /// Client to configure.
-    #[arg(value_parser = PossibleValuesParser::new(client_config::ALL.iter().map(|client| client.id)), hide_possible_values = false)]
+    #[arg(value_parser = PossibleValuesParser::new(gatelodge_clients::CLIENT_PROFILES.iter().map(|client| client.id)), hide_possible_values = false)]
     pub client: String,
     /// Server to connect to. Optional if there is only one.
     #[arg(long, value_name = "NAME")]
@@ -36,7 +35,7 @@ pub struct ConnectArgs {
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
     /// Environment variable from which the client reads the token.
-    #[arg(long, value_name = "NAME", default_value = client_config::DEFAULT_TOKEN_ENV)]
+    #[arg(long, value_name = "NAME", default_value = gatelodge_clients::DEFAULT_TOKEN_ENV)]
     pub token_env: String,
     /// For a client that starts the bridge: file that holds the token [default: the one that `init` created]
     #[arg(long, value_name = "FILE", conflicts_with = "token_env")]

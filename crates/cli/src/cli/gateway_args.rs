@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::app::LoggingArgs;
+use crate::logging::LoggingArgs;
 
 /// Starts a demo: a gateway with a small MCP server, a policy and a grant.
 ///
@@ -22,10 +22,10 @@ pub struct UpArgs {
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
     /// Address for clients.
-    #[arg(long, value_name = "ADDRESS", default_value_t = crate::config::DEFAULT_GATEWAY_ADDRESS)]
+    #[arg(long, value_name = "ADDRESS", default_value_t = gatelodge_server::config::DEFAULT_GATEWAY_ADDRESS)]
     pub listen: SocketAddr,
     /// Address of the health, readiness and metrics endpoints.
-    #[arg(long, value_name = "ADDRESS", default_value_t = crate::config::DEFAULT_ADMIN_ADDRESS)]
+    #[arg(long, value_name = "ADDRESS", default_value_t = gatelodge_server::config::DEFAULT_ADMIN_ADDRESS)]
     pub admin: SocketAddr,
     #[command(flatten)]
     pub log: LoggingArgs,

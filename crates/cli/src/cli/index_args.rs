@@ -7,7 +7,7 @@ use gatelodge_catalogue::{RiskLevel, RiskSignalKind};
 use gatelodge_policy::Category;
 
 use super::StoreArgs;
-use super::catalogue_args::PostureArg;
+use super::catalogue_args::StrictnessArg;
 
 /// Which package index to use: the given file, otherwise the one that `catalogue update` stored in the data directory,
 /// otherwise the built-in one.
@@ -73,8 +73,8 @@ pub struct ShowPackageArgs {
     /// One of the package's tools.
     pub tool: Option<String>,
     /// Print a policy instead: for the whole server, or only for the tool.
-    #[arg(long, value_name = "POSTURE", conflicts_with = "json")]
-    pub policy: Option<PostureArg>,
+    #[arg(long, value_name = "STRICTNESS", conflicts_with = "json")]
+    pub policy: Option<StrictnessArg>,
     /// Print JSON.
     #[arg(long)]
     pub json: bool,

@@ -4,8 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use clap::Args;
-
-use crate::config::{DURATION_SYNTAX, parse_duration};
+use gatelodge_server::config::{DURATION_SYNTAX, parse_duration};
 
 /// Serves a Pharo Smalltalk image as an MCP server, with 22 tools to read, search, change and run its code.
 ///

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
+use gatelodge_policy::DocumentFormat;
 
 use super::{ListArgs, NamedItemArgs, StoreArgs};
 
@@ -33,6 +34,15 @@ pub enum PolicyFormatArg {
     Json,
     /// YAML.
     Yaml,
+}
+
+impl From<PolicyFormatArg> for DocumentFormat {
+    fn from(format: PolicyFormatArg) -> Self {
+        match format {
+            PolicyFormatArg::Json => Self::Json,
+            PolicyFormatArg::Yaml => Self::Yaml,
+        }
+    }
 }
 
 /// Checks policies, and reports all errors and warnings with location, code and help.

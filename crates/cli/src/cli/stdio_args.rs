@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::StoreArgs;
-use crate::app::LoggingArgs;
+use crate::logging::LoggingArgs;
 
 /// Runs a local stdio server behind a policy. Use it in a client's configuration instead of the server's own command.
 ///

@@ -1,12 +1,12 @@
 //! `gatelodge audit …`: verifies, exports and prunes the call log and the admin log.
 
 use anyhow::{Context, Result};
+use gatelodge_server::config::{DURATION_SYNTAX, parse_duration};
 use gatelodge_store::ChainReport;
 use serde_json::json;
 
 use crate::cli::{AuditChainHeadArgs, AuditLogChoice, AuditSubcommand, ExportLogArgs, PruneLogArgs, VerifyLogArgs};
 use crate::commands::time_text::local_time;
-use crate::config::{DURATION_SYNTAX, parse_duration};
 use crate::diagnostic_report::{count_noun, escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, UsageError};
 use crate::stdout_output;
@@ -24,7 +24,7 @@ pub fn run(command: AuditSubcommand) -> Result<CommandExitCode> {
 
 fn verify(args: VerifyLogArgs) -> Result<CommandExitCode> {
     store_command_context::with_store(&args.store, StoreCreationMode::Existing, async |ctx| {
-        let calls = ctx.stores.ledger.verify(args.heads.clone()).await?;
+        let calls = ctx.stores.call_log.verify(args.heads.clone()).await?;
         let admin = ctx.stores.admin_log.verify(args.admin_head).await?;
         let holds = calls.chain_break.is_none() && admin.chain_break.is_none();
         let is_intact = holds && calls.missing_head_marker.is_none() && admin.missing_head_marker.is_none();
@@ -67,7 +67,7 @@ fn export(args: ExportLogArgs) -> Result<CommandExitCode> {
         // One page at a time: a log may be larger than memory.
         loop {
             let page = match args.log {
-                AuditLogChoice::Calls => ctx.stores.ledger.page_after(after).await?,
+                AuditLogChoice::Calls => ctx.stores.call_log.page_after(after).await?,
                 AuditLogChoice::Admin => ctx.stores.admin_log.page_after(after).await?,
             };
             let Some(last) = page.last() else { return Ok(CommandExitCode::Success) };
@@ -80,7 +80,7 @@ fn export(args: ExportLogArgs) -> Result<CommandExitCode> {
 
 fn head(args: AuditChainHeadArgs) -> Result<CommandExitCode> {
     store_command_context::with_store(&args.store, StoreCreationMode::Existing, async |ctx| {
-        let (calls, admin) = (ctx.stores.ledger.head().await?, ctx.stores.admin_log.head().await?);
+        let (calls, admin) = (ctx.stores.call_log.head().await?, ctx.stores.admin_log.head().await?);
         match (args.json, args.log) {
             (true, _) => stdout_output::print_json(&json!({"calls": calls, "admin": admin}))?,
             (false, AuditLogChoice::Calls) => stdout_output::print(&format!("{calls}\n"))?,
@@ -97,7 +97,7 @@ fn prune(args: PruneLogArgs) -> Result<CommandExitCode> {
     store_command_context::with_store(&args.store, StoreCreationMode::Existing, async |ctx| {
         let before =
             ctx.clock.now().checked_sub(length).map_err(|_| UsageError("the date is out of range".to_owned()))?;
-        let rows = ctx.stores.ledger.prune(before).await?;
+        let rows = ctx.stores.call_log.prune(before).await?;
         if rows > 0 {
             // The admin log is another file, so this entry is not written atomically with the removal. The call log
             // has its own `pruned` row.

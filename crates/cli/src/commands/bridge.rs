@@ -12,16 +12,15 @@ use std::time::Duration;
 
 use anyhow::Result;
 use gatelodge_gateway::{
-    ActivePolicy, GatewayStores, GrantServerAccess, PinningSettings, UpstreamConfig, UpstreamHttpConfig,
-    UpstreamTransport,
+    ActivePolicy, GrantServerAccess, PinningSettings, UpstreamConfig, UpstreamHttpConfig, UpstreamTransport,
 };
 use gatelodge_policy::{DocumentFormat, parse};
-use gatelodge_store::{EnforcementMode, Ledger, MemoryStore, PolicyVersionNumber};
+use gatelodge_server::{StdioGateway, header_template, process_environment, server_url};
+use gatelodge_store::{EnforcementMode, PolicyVersionNumber, Store};
 
-use crate::app::{self, StdioGateway};
 use crate::cli::BridgeArgs;
 use crate::exit_code::{CommandExitCode, UsageError};
-use crate::{header_template, process_environment, server_url};
+use crate::logging;
 
 const UPSTREAM_NAME: &str = "gateway";
 const ALLOW_ALL_POLICY: &str =
@@ -35,7 +34,7 @@ const MAX_TOKEN_FILE_BYTES: u64 = 4_096;
 const GROUP_AND_OTHER_MODE_BITS: u32 = 0o077;
 
 pub fn run(args: BridgeArgs) -> Result<CommandExitCode> {
-    app::start_logging(&args.log)?;
+    logging::start_logging(&args.log)?;
     let url = server_url::parse_server_url(&args.url)
         .map_err(|error| UsageError(format!("{}; {}", error.message(), error.help())))?;
     let token = read_token(&args)?;
@@ -49,25 +48,21 @@ pub fn run(args: BridgeArgs) -> Result<CommandExitCode> {
     let pinning = PinningSettings::default();
     let transport = UpstreamTransport::Http(UpstreamHttpConfig { url, headers: vec![token] });
     let server = UpstreamConfig { name: UPSTREAM_NAME.parse()?, transport, log_arguments: false, pinning };
-    let clock = app::system_clock();
-    let ledger = Arc::new(MemoryStore::new(Arc::clone(&clock)));
+    let clock = gatelodge_server::system_clock();
+    let store = Store::memory(Arc::clone(&clock));
+    let call_log = Arc::clone(&store.call_log);
     let local = StdioGateway {
-        stores: GatewayStores {
-            ledger: ledger.clone(),
-            tool_pins: ledger.clone(),
-            sessions: ledger.clone(),
-            task_owners: ledger.clone(),
-        },
+        store,
         clock: Arc::clone(&clock),
         server,
         server_access: access,
         client_label: UPSTREAM_NAME.to_owned(),
     };
-    app::run_stdio_gateway(local, async {
+    gatelodge_server::run_stdio_gateway(local, async {
         loop {
             tokio::time::sleep(RECORD_RETENTION).await;
             if let Ok(before) = clock.now().checked_sub(RECORD_RETENTION) {
-                let _ = ledger.prune(before).await;
+                let _ = call_log.prune(before).await;
             }
         }
     })?;
@@ -98,7 +93,7 @@ fn token_from_file(path: &Path) -> Result<String, String> {
     }
     let mode = metadata.mode() & 0o777;
     if mode & GROUP_AND_OTHER_MODE_BITS != 0 {
-        let name = process_environment::quote_for_shell(&path.display().to_string());
+        let name = gatelodge_clients::quote_for_shell(&path.display().to_string());
         return Err(format!("other users can access it (mode {mode:03o}); restrict it: chmod 600 {name}"));
     }
     let mut text = String::new();

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use gatelodge_server::{process_environment, server_url};
 use http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use serde_json::Value;
 
@@ -10,7 +11,7 @@ use crate::cli::CallArgs;
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, UsageError};
 use crate::mcp_client::{McpClient, McpClientError};
-use crate::{process_environment, server_url, stdout_output};
+use crate::stdout_output;
 
 /// Error message prefixes by which refused and failed calls are recognized, and the exit code for each prefix.
 const REFUSAL_EXIT_CODES: &[(&str, CommandExitCode)] = &[

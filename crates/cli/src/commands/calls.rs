@@ -17,7 +17,7 @@ use crate::store_command_context::{self, StoreCreationMode};
 pub fn run(args: CallsArgs) -> Result<CommandExitCode> {
     store_command_context::with_store(&args.store, StoreCreationMode::Existing, async |ctx| {
         let query = CallQuery::of(&args);
-        let found = call_query::newest_calls(ctx.stores.ledger.as_ref(), &query).await?;
+        let found = call_query::newest_calls(ctx.stores.call_log.as_ref(), &query).await?;
         if found.calls.is_empty() && !args.follow && !args.json {
             print_stderr("no matching calls");
         }

@@ -15,7 +15,6 @@ use anyhow::Result;
 
 use crate::cli::{CatalogueSubcommand, LegacyCommandArgs};
 use crate::exit_code::{CommandExitCode, UsageError};
-use crate::process_environment;
 
 /// Name of the separate program that builds the index and reads packages for `precheck --read`.
 pub const INDEXER: &str = "gatelodge-indexer";
@@ -39,7 +38,7 @@ pub fn run(command: CatalogueSubcommand) -> Result<CommandExitCode> {
 
 /// Returns the error for a subcommand that has moved to `gatelodge-indexer`.
 fn moved(verb: &str, args: &LegacyCommandArgs) -> anyhow::Error {
-    let words = args.rest.iter().map(|word| format!(" {}", process_environment::quote_for_shell(word)));
+    let words = args.rest.iter().map(|word| format!(" {}", gatelodge_clients::quote_for_shell(word)));
     let command = format!("{INDEXER} {verb}{}", words.collect::<String>());
     UsageError(format!("`catalogue {verb}` moved to a separate program: run `{command}` ({INSTALL_INDEXER})")).into()
 }

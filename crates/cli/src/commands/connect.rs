@@ -8,22 +8,23 @@ mod write_client_config;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
+use gatelodge_clients::{
+    ClientConfigLocation, ClientConnectionMethod, ClientProfile, GatewayEntry, OperatingSystem, UserDirectories,
+    config_snippet, shorten_home,
+};
+use gatelodge_server::{process_environment, server_url};
 use gatelodge_store::GrantToken;
 use serde_json::{Map, Value, json};
 
 use crate::cli::ConnectArgs;
-use crate::client_config::{
-    self, ClientConfigLocation, ClientConnectionMethod, ClientProfile, GatewayEntry, OperatingSystem, UserDirectories,
-    config_snippet, shorten_home,
-};
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, UsageError};
-use crate::{process_environment, server_url, stdout_output};
+use crate::stdout_output;
 use gateway_target::GatewayTarget;
 
 pub fn run(args: &ConnectArgs) -> Result<CommandExitCode> {
     let client =
-        client_config::find_client(&args.client).ok_or_else(|| UsageError("there is no such client".into()))?;
+        gatelodge_clients::find_client(&args.client).ok_or_else(|| UsageError("there is no such client".into()))?;
     let home = home_directory(args.home.as_deref())?;
     let gateway = GatewayTarget::load(&args.store)?;
     if args.undo {
@@ -91,7 +92,7 @@ fn resolve_token_file(
             return Err(UsageError(message).into());
         }
         Some(file) => Some(file.clone()),
-        None if is_bridge && args.token_env == client_config::DEFAULT_TOKEN_ENV => {
+        None if is_bridge && args.token_env == gatelodge_clients::DEFAULT_TOKEN_ENV => {
             gateway.token_file(client.id, server)
         }
         None => None,

@@ -2,10 +2,11 @@
 
 use anyhow::Result;
 use clap::{Command, CommandFactory};
+use gatelodge_server::config;
 
 use crate::cli::{Cli, DocsArgs, DocsPage};
 use crate::exit_code::CommandExitCode;
-use crate::{client_config, config, stdout_output};
+use crate::stdout_output;
 
 /// Maximum line width of help texts on the generated page.
 const HELP_WIDTH: usize = 100;
@@ -14,7 +15,7 @@ pub fn run(args: &DocsArgs) -> Result<CommandExitCode> {
     match args.page {
         DocsPage::Config => stdout_output::print(&config::config_page())?,
         DocsPage::Cli => stdout_output::print(&commands_page())?,
-        DocsPage::Clients => stdout_output::print(&client_config::clients_page())?,
+        DocsPage::Clients => stdout_output::print(&gatelodge_clients::clients_page())?,
     }
     Ok(CommandExitCode::Success)
 }

@@ -4,13 +4,14 @@ mod client_bypass;
 mod doctor_checks;
 
 use anyhow::Result;
+use gatelodge_server::config::{self, DEFAULT_ADMIN_ADDRESS, DEFAULT_GATEWAY_ADDRESS, GatewayConfig};
+use gatelodge_server::{PolicyCache, process_environment};
 use serde::Serialize;
 
 use crate::cli::DoctorArgs;
-use crate::config::{self, DEFAULT_ADMIN_ADDRESS, DEFAULT_GATEWAY_ADDRESS, GatewayConfig};
 use crate::diagnostic_report::escape_for_terminal;
 use crate::exit_code::CommandExitCode;
-use crate::{app, process_environment, stdout_output, store_command_context};
+use crate::{stdout_output, store_command_context};
 
 /// Result of one `doctor` check.
 #[derive(Debug, Serialize)]
@@ -68,9 +69,9 @@ async fn run_checks(args: &DoctorArgs) -> Result<Vec<DoctorCheckResult>> {
     let mut checks = Vec::new();
     let config = check_config(args, &mut checks)?;
     let store = store_command_context::resolve_store_config(&args.store, config.as_ref())?;
-    let clock = app::system_clock();
+    let clock = gatelodge_server::system_clock();
     let listen = config.as_ref().map(|config| config.gateway.clone());
-    let status = app::find_running_gateway(&store.data);
+    let status = gatelodge_server::find_running_gateway(&store.data);
     checks.push(doctor_checks::check_data_directory(&store.data, listen.as_ref()).await);
     let stores = doctor_checks::check_databases(&store, &clock, &mut checks);
     if let Some(stores) = &stores {
@@ -100,7 +101,7 @@ async fn run_checks(args: &DoctorArgs) -> Result<Vec<DoctorCheckResult>> {
 
 fn check_config(args: &DoctorArgs, checks: &mut Vec<DoctorCheckResult>) -> Result<Option<GatewayConfig>> {
     let Some(path) = &args.store.config else { return Ok(None) };
-    let loaded = config::load_config_file(path, &process_environment::find_variable)?;
+    let loaded = config::load_config_file(path, &process_environment::find_variable, &mut PolicyCache::default())?;
     let name = "configuration";
     let lines = loaded.diagnostics.log_lines();
     if loaded.config.is_some() && lines.is_empty() {

@@ -5,17 +5,18 @@ mod create_grant;
 pub mod list_grants;
 
 use anyhow::Result;
-use gatelodge_store::{EnforcementMode, Grant, GrantServerAttachment, GrantToken, StoreError};
+use gatelodge_server::administration::ChangeGrantError;
+use gatelodge_server::config;
+use gatelodge_store::{EnforcementMode, GrantServerAttachment, GrantToken};
 use jiff::Timestamp;
 use serde_json::json;
 
 use crate::cli::{GenerateTokenArgs, GrantSubcommand, NamedItemArgs, TokenLifetimeArgs};
 use crate::commands::time_text::local_time;
-use crate::config::{self, FILE_GRANT_ID_PREFIX};
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, UsageError};
 use crate::stdout_output;
-use crate::store_command_context::{self, StoreCommandContext, StoreCreationMode};
+use crate::store_command_context::{self, StoreCreationMode};
 
 /// Runs one `grant` subcommand.
 pub fn run(command: GrantSubcommand) -> Result<CommandExitCode> {
@@ -33,9 +34,10 @@ pub fn run(command: GrantSubcommand) -> Result<CommandExitCode> {
 
 fn revoke(args: NamedItemArgs) -> Result<CommandExitCode> {
     store_command_context::with_store(&args.store, StoreCreationMode::Existing, async |ctx| {
-        let grant = load_editable_grant(&ctx, &args.name).await?;
-        let entry = ctx.admin_log_entry("grant.revoke", &grant.label, json!({"id": grant.id}));
-        ctx.stores.grants.revoke(&grant.id, ctx.clock.now(), entry).await?;
+        let administration = ctx.administration();
+        let found = administration.find_editable_grant(&args.name).await.map_err(change_grant_error)?;
+        administration.revoke_grant(&found).await.map_err(change_grant_error)?;
+        let grant = found.grant();
         if args.json {
             stdout_output::print_json(&json!({"id": grant.id, "label": grant.label, "revoked": true}))?;
         }
@@ -58,31 +60,21 @@ fn generate_token(args: &GenerateTokenArgs) -> Result<CommandExitCode> {
     Ok(CommandExitCode::Success)
 }
 
-/// Loads a grant from the store. Returns an error if it is defined in the configuration file or has been revoked.
-async fn load_editable_grant(ctx: &StoreCommandContext, name: &str) -> Result<Grant> {
-    let is_in_file =
-        ctx.config_entries().grants.iter().any(|grant| grant.label.as_ref() == name || grant.id.0.as_ref() == name);
-    if is_in_file || name.starts_with(FILE_GRANT_ID_PREFIX) {
-        return Err(store_command_context::defined_in_file_error("grant", &escape_for_terminal(name)));
-    }
-    match ctx.stores.grants.get(name).await {
-        Err(StoreError::NotFound(what)) => {
-            let revoked = ctx.stores.grants.list().await?.into_iter().filter(|grant| grant.label == name);
-            match revoked.filter_map(|grant| grant.revoked_at).max() {
-                Some(at) => {
-                    let help = "create a new one with `gatelodge grant create`";
-                    Err(UsageError(format!(
-                        "grant `{}` was revoked at {}; {help}",
-                        escape_for_terminal(name),
-                        local_time(at)
-                    ))
-                    .into())
-                }
-                None => Err(StoreError::NotFound(what).into()),
-            }
+/// Builds the error for a grant that was not created or changed.
+fn change_grant_error(error: ChangeGrantError) -> anyhow::Error {
+    let text = error.to_string();
+    let message = match error {
+        ChangeGrantError::Store(error) => return error.into(),
+        ChangeGrantError::Token(error) => return error.into(),
+        ChangeGrantError::InvalidLabel
+        | ChangeGrantError::DefinedInFile(_)
+        | ChangeGrantError::UnknownServer { .. } => text,
+        ChangeGrantError::UnknownPolicy { .. } => format!("{text}; store one with `gatelodge policy put NAME FILE`"),
+        ChangeGrantError::Revoked { at, .. } => {
+            format!("{text} at {}; create a new one with `gatelodge grant create`", local_time(at))
         }
-        found => Ok(found?),
-    }
+    };
+    UsageError(message).into()
 }
 
 /// Returns the time at which a token created now expires, or `None` if it never does.

@@ -14,14 +14,15 @@ mod write_init_files;
 use std::path::PathBuf;
 
 use anyhow::Result;
+use gatelodge_clients::quote_for_shell;
+use gatelodge_server::config;
 use serde_json::{Value, json};
 
 use crate::cli::{InitArgs, StoreArgs};
 use crate::commands::connect::{gateway_target::GatewayTarget, home_directory, own_program_path, user_directories};
 use crate::diagnostic_report::{count_noun, escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, UsageError};
-use crate::process_environment::quote_for_shell;
-use crate::{config, stdout_output, terminal_prompt};
+use crate::{stdout_output, terminal_prompt};
 use client_rewrite::{ClientConnectionSettings, ClientRewrite};
 use client_scan::{ClientConfigProblem, ClientScan};
 use import_servers::{ServerImport, ServerImportOptions};

@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use gatelodge_pharo::{PharoImage, PharoServer, PharoSettings, serve_http, serve_stdio};
+use gatelodge_server::process_environment;
 use tokio::net::TcpListener;
 
 use crate::cli::PharoArgs;
+use crate::diagnostic_report;
 use crate::exit_code::{CommandExitCode, UsageError};
-use crate::{diagnostic_report, process_environment};
 
 /// Maximum size of a response from the Pharo image. A result contains the response twice and must stay below the
 /// gateway's limit of 64 MiB.
@@ -66,7 +67,7 @@ pub fn run(args: PharoArgs) -> Result<CommandExitCode> {
                 ));
                 tokio::select! {
                     served = serve_http(pharo, listener, &args.known_as) => served.context("the listener failed"),
-                    stopped = crate::app::wait_for_stop_signal() => stopped,
+                    stopped = gatelodge_server::wait_for_stop_signal() => stopped.map_err(Into::into),
                 }
             }
         }

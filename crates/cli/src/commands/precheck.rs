@@ -14,6 +14,7 @@ use anyhow::Result;
 use gatelodge_catalogue::{
     ConnectionAdvice, PackageReference, PrecheckVerdict, ServerCatalogueEntry, StarterPolicyStrictness, precheck,
 };
+use gatelodge_server::{input_file, server_url};
 use serde_json::{Value, json};
 
 use self::manifest_tools::ManifestTools;
@@ -22,7 +23,7 @@ use super::catalogue::{index_access, show_package};
 use crate::cli::PrecheckArgs;
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, UsageError};
-use crate::{input_file, server_url, stdout_output};
+use crate::stdout_output;
 
 /// Precheck result for one server.
 struct PrecheckedServer {

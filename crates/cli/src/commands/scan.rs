@@ -8,17 +8,18 @@ use gatelodge_catalogue::{
     read_tools,
 };
 use gatelodge_gateway::UpstreamConfig;
+use gatelodge_server::{process_environment, server_url};
 use http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use serde_json::json;
 
 use super::catalogue::classification_io;
 use super::server::test_server_connection;
 use super::wrap;
-use crate::cli::{PostureArg, ScanServerArgs};
+use crate::cli::{ScanServerArgs, StrictnessArg};
 use crate::diagnostic_report::{count_noun, escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, ExitError, UsageError};
 use crate::mcp_client::{McpClient, McpClientError, McpProtocolChoice, ServerProbe};
-use crate::{input_file, process_environment, server_url, stdout_output, store_command_context};
+use crate::{file_output, stdout_output, store_command_context};
 
 /// How long the server has to respond.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -102,7 +103,7 @@ fn print_scan(probe: &ServerProbe, args: &ScanServerArgs, redact: impl Fn(&str) 
         second.level.cmp(&first.level).then_with(|| one.tool.name.cmp(&other.tool.name))
     });
     match args.policy {
-        Some(posture) => write_policy(&probe.server, &known, posture, args)?,
+        Some(strictness) => write_policy(&probe.server, &known, strictness, args)?,
         None => print_tools(&probe.server, &known, args.json)?,
     }
     let exit = if errors.is_empty() { CommandExitCode::Success } else { CommandExitCode::Findings };
@@ -127,20 +128,20 @@ fn print_tools(server: &str, known: &[(&ToolListEntry<'_>, Classification)], jso
 fn write_policy(
     server: &str,
     known: &[(&ToolListEntry<'_>, Classification)],
-    posture: PostureArg,
+    strictness: StrictnessArg,
     args: &ScanServerArgs,
 ) -> Result<()> {
-    let posture = match posture {
-        PostureArg::Recommended => StarterPolicyStrictness::Recommended,
-        PostureArg::Strict => StarterPolicyStrictness::Strict,
-        PostureArg::Permissive => StarterPolicyStrictness::Permissive,
+    let strictness = match strictness {
+        StrictnessArg::Recommended => StarterPolicyStrictness::Recommended,
+        StrictnessArg::Strict => StarterPolicyStrictness::Strict,
+        StrictnessArg::Permissive => StarterPolicyStrictness::Permissive,
     };
     let tools: Vec<_> = known.iter().map(|(item, known)| (&item.tool, known)).collect();
-    let text = policy_scaffold(server, &tools, posture)
+    let text = policy_scaffold(server, &tools, strictness)
         .map_err(|error| ExitError(CommandExitCode::Findings, error.to_string()))?;
     match &args.out {
         Some(path) => {
-            input_file::write_new_file(path, &text)?;
+            file_output::write_new_file(path, &text)?;
             print_stderr(&format!("wrote `{}`; read it, then `gatelodge policy put NAME {0}`", path.display()));
             Ok(())
         }

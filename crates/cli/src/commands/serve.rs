@@ -1,25 +1,26 @@
 //! `gatelodge serve`: runs the gateway with a configuration file.
 
 use anyhow::Result;
+use gatelodge_server::config::{self, ConfigFileEntries, LoadedConfig};
+use gatelodge_server::{GatewayConfigFile, GatewayStartup, PolicyCache, process_environment};
 
-use crate::app::{self, GatewayStartup};
 use crate::cli::ServeArgs;
 use crate::commands::time_text::local_time;
-use crate::config::{self, ConfigFileEntries, LoadedConfig};
 use crate::exit_code::{CommandExitCode, UsageError};
-use crate::{diagnostic_report, process_environment, stdout_output, store_command_context};
+use crate::{diagnostic_report, logging, stdout_output, store_command_context};
 
 pub fn run(args: ServeArgs) -> Result<CommandExitCode> {
     let path = args.config.ok_or_else(|| {
         UsageError("name the configuration with `--config gatelodge.toml`, or set `GATELODGE_CONFIG`".to_owned())
     })?;
     let shown = diagnostic_report::escape_for_terminal(&path.display().to_string());
+    let mut policies = PolicyCache::default();
     let LoadedConfig { config, diagnostics, .. } =
-        config::load_config_file(&path, &process_environment::find_variable)?;
+        config::load_config_file(&path, &process_environment::find_variable, &mut policies)?;
     if args.check && args.json {
         stdout_output::print_json(&diagnostics.to_json_diagnostics())?;
     } else {
-        diagnostics.print();
+        diagnostic_report::print_config_diagnostics(&diagnostics);
     }
     let Some(config) = config else {
         let errors = diagnostics.error_count();
@@ -28,7 +29,9 @@ pub fn run(args: ServeArgs) -> Result<CommandExitCode> {
         return Ok(CommandExitCode::Findings);
     };
     if args.check {
-        for (label, end) in app::expired_grants(&config.entries.grants, app::system_clock().now()) {
+        for (label, end) in
+            gatelodge_server::expired_grants(&config.entries.grants, gatelodge_server::system_clock().now())
+        {
             diagnostic_report::print_stderr(&format!(
                 "warning: grant `{}` expired at {}: its token is refused",
                 diagnostic_report::escape_for_terminal(label),
@@ -41,13 +44,14 @@ pub fn run(args: ServeArgs) -> Result<CommandExitCode> {
         diagnostic_report::print_stderr(&format!("{shown}: no errors; {counts}"));
         return Ok(CommandExitCode::Success);
     }
-    app::start_logging(&args.log)?;
-    let clock = app::system_clock();
-    let stores = app::open(&config.store, &clock).map_err(store_command_context::open_store_error)?;
-    let file = Some((path, config.files));
+    logging::start_logging(&args.log)?;
+    let clock = gatelodge_server::system_clock();
+    let stores =
+        gatelodge_server::open_store(&config.store, &clock).map_err(store_command_context::open_store_error)?;
+    let file = Some(GatewayConfigFile { path, files: config.files, policies });
     let plan = GatewayStartup { gateway: config.gateway, store: config.store, entries: config.entries, file };
     // Connections are served by the workers' own threads; this runtime is for the rest.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-    runtime.block_on(app::run_gateway(plan, stores, clock, |_| ()))?;
+    runtime.block_on(gatelodge_server::run_gateway(plan, stores, clock, |_| ()))?;
     Ok(CommandExitCode::Success)
 }

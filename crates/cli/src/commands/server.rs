@@ -2,24 +2,24 @@
 
 mod accept_tools;
 mod add_server;
+mod drift_text;
 mod list_servers;
 mod override_category;
 pub mod test_server_connection;
-mod tool_drift;
 mod tool_risks;
 
 use anyhow::Result;
 use gatelodge_gateway::UpstreamTransport;
+use gatelodge_server::administration::ChangeServerError;
+use gatelodge_server::{StoredConfig, load_stored_config, server_url};
 use gatelodge_store::{ServerName, StoreError, StoredServer};
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::json;
 
-use crate::app::{self, StoredConfig, load_stored_config};
 use crate::cli::{NamedItemArgs, ServerSubcommand};
 use crate::diagnostic_report::print_stderr;
 use crate::exit_code::{CommandExitCode, UsageError};
-use crate::server_url;
 use crate::stdout_output;
 use crate::store_command_context::{self, StoreCommandContext, StoreCreationMode};
 
@@ -58,17 +58,21 @@ struct ServerView {
 fn remove(args: NamedItemArgs) -> Result<CommandExitCode> {
     store_command_context::with_store(&args.store, StoreCreationMode::Existing, async |ctx| {
         let name = parse_server_name(&args.name)?;
-        if ctx.config_entries().servers.iter().any(|server| server.name == name) {
-            return Err(store_command_context::defined_in_file_error("server", name.as_str()));
-        }
-        let entry = ctx.admin_log_entry("server.remove", name.as_str(), json!({}));
-        ctx.stores.servers.remove(&name, entry).await?;
+        ctx.administration().remove_server(&name).await.map_err(change_server_error)?;
         if args.json {
             stdout_output::print_json(&json!({"name": name, "removed": true}))?;
         }
         print_stderr(&format!("removed server `{name}` and its attachments to grants"));
         Ok(CommandExitCode::Success)
     })
+}
+
+/// Builds the error for a server that was not added or removed.
+fn change_server_error(error: ChangeServerError) -> anyhow::Error {
+    match error {
+        ChangeServerError::DefinedInFile(_) => UsageError(error.to_string()).into(),
+        ChangeServerError::Store(error) => error.into(),
+    }
 }
 
 /// Parses a server name.
@@ -106,7 +110,9 @@ async fn all_servers(ctx: &StoreCommandContext) -> Result<Vec<ServerView>> {
         }
     }
     // The demo server of `gatelodge up` exists only in the running gateway.
-    for name in app::find_running_gateway(&ctx.store_config.data).map(|status| status.servers).unwrap_or_default() {
+    for name in
+        gatelodge_server::find_running_gateway(&ctx.store_config.data).map(|status| status.servers).unwrap_or_default()
+    {
         if !all.iter().any(|view| view.name == name) {
             all.push(view_of_unlisted(name, "only in the running gateway", "process"));
         }
@@ -137,7 +143,7 @@ fn view_of_stored(server: &StoredServer, stored: &StoredConfig) -> ServerView {
         variables: server
             .headers
             .values()
-            .flat_map(|value| crate::header_template::referenced_variables(value))
+            .flat_map(|value| gatelodge_server::header_template::referenced_variables(value))
             .collect(),
         log_arguments: server.log_arguments,
         source: "store",

@@ -89,7 +89,7 @@ impl ServerStackReport {
     }
 
     /// Returns the public incidents that affect, or may affect, the configured version of an enabled server.
-    fn public_cases(&self) -> impl Iterator<Item = (&str, &str)> {
+    fn public_incidents(&self) -> impl Iterator<Item = (&str, &str)> {
         let on = self.servers.iter().filter(|entry| !entry.is_disabled);
         let all = on.flat_map(|entry| entry.concerns.iter().map(|own| (entry.name.as_str(), own)));
         all.filter(|(_, own)| own.is_affected).map(|(name, own)| (name, own.message.as_str()))
@@ -97,7 +97,7 @@ impl ServerStackReport {
 
     /// Returns the stack's overall risk level. Leaks and public incidents raise it.
     fn overall_level(&self) -> Option<RiskLevel> {
-        self.totals.overall_level(self.leak_count > 0, self.public_cases().next().is_some())
+        self.totals.overall_level(self.leak_count > 0, self.public_incidents().next().is_some())
     }
 
     fn disabled_count(&self) -> usize {
@@ -129,8 +129,8 @@ pub fn run(args: &ServerStackArgs) -> Result<CommandExitCode> {
     }
     let fails = report.overall_level().is_some_and(|own| args.fail_on.is_some_and(|level| own >= level));
     if let Some(level) = report.overall_level().filter(|_| fails) {
-        let is_raised = report.leak_count > 0 || report.public_cases().next().is_some();
-        let why = if is_raised { " because of a leak or a public case of a package" } else { "" };
+        let is_raised = report.leak_count > 0 || report.public_incidents().next().is_some();
+        let why = if is_raised { " because of a leak or a public incident of a package" } else { "" };
         print_stderr(&format!("the stack reaches {}{why}, which `--fail-on` does not allow", level.as_str()));
     }
     Ok(if fails || !report.unread.is_empty() { CommandExitCode::Findings } else { CommandExitCode::Success })
@@ -253,8 +253,8 @@ fn report_text(report: &ServerStackReport) -> String {
     for leak in &report.leaks {
         out.push_str(&format!("  together they leak ({}): {}\n", leak.client, report.leak_names(leak).join(" + ")));
     }
-    for (name, says) in report.public_cases() {
-        out.push_str(&format!("  public case ({name}): {says}\n"));
+    for (name, says) in report.public_incidents() {
+        out.push_str(&format!("  public incident ({name}): {says}\n"));
     }
     out
 }

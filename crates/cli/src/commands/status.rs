@@ -4,18 +4,16 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use gatelodge_server::{GatewayStatusFile, PolicyCache, config, process_environment};
 use gatelodge_store::ChainHead;
 use serde::Serialize;
 
 use super::grant::list_grants;
-use crate::app::{self, GatewayStatusFile, load_stored_config, merge_config};
 use crate::cli::StatusArgs;
 use crate::commands::time_text::local_time;
-use crate::config;
 use crate::diagnostic_report::escape_for_terminal;
 use crate::exit_code::{CommandExitCode, ExitError};
 use crate::mcp_client;
-use crate::process_environment;
 use crate::stdout_output;
 use crate::store_command_context::{self, StoreCommandContext, StoreCreationMode};
 
@@ -80,7 +78,7 @@ pub fn run(args: StatusArgs) -> Result<CommandExitCode> {
     let mut errors = Vec::new();
     // An invalid file is reported as part of the status, so that the rest is still printed.
     if let Some(path) = &args.store.config {
-        let loaded = config::load_config_file(path, &process_environment::find_variable)?;
+        let loaded = config::load_config_file(path, &process_environment::find_variable, &mut PolicyCache::default())?;
         if loaded.config.is_none() {
             errors = loaded.diagnostics.log_lines();
             store.config = None;
@@ -116,11 +114,7 @@ async fn load_status(ctx: &StoreCommandContext) -> Result<StatusReport> {
     let (servers, warnings) = match &gateway.status_file {
         Some(file) => (file.servers.clone(), file.warnings.clone()),
         None => {
-            let active_config = merge_config(
-                &ctx.config_entries(),
-                &load_stored_config(&ctx.stores).await?,
-                &process_environment::find_variable,
-            );
+            let active_config = ctx.effective_config().await?;
             (active_config.servers.iter().map(|server| server.name.to_string()).collect(), active_config.warnings)
         }
     };
@@ -141,7 +135,7 @@ async fn load_status(ctx: &StoreCommandContext) -> Result<StatusReport> {
         servers,
         observing: observing_attachments(&grants),
         warnings,
-        head: ctx.stores.ledger.head().await?,
+        head: ctx.stores.call_log.head().await?,
         admin_head: ctx.stores.admin_log.head().await?,
     })
 }
@@ -158,7 +152,7 @@ fn observing_attachments(grants: &[list_grants::GrantView]) -> Vec<String> {
 
 /// Asks the gateway at its admin address whether it is ready.
 async fn gateway_state(ctx: &StoreCommandContext) -> GatewayRunState {
-    let file = app::find_status_file(&ctx.store_config.data);
+    let file = gatelodge_server::find_status_file(&ctx.store_config.data);
     let configured = ctx.config.as_ref().map(|config| config.gateway.admin_listen);
     let Some(address) = file.as_ref().map(|file| file.admin).or(configured) else {
         return GatewayRunState { state: "not running", status_file: None };

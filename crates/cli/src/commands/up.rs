@@ -5,18 +5,18 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
+use gatelodge_server::config::{self, ConfigFileEntries, GatewaySection, StoreSection};
+use gatelodge_server::{GatewayStartup, process_environment};
 use gatelodge_store::{
     EnforcementMode, GrantServerAttachment, GrantToken, NewGrant, PolicyVersionNumber, StoreError, StoredPolicy,
 };
 use serde_json::json;
 
-use crate::app::{self, GatewayStartup};
 use crate::cli::UpArgs;
-use crate::config::{self, ConfigFileEntries, GatewaySection, StoreSection};
 use crate::demo_server::{self, DemoServer};
 use crate::exit_code::{CommandExitCode, UsageError};
 use crate::store_command_context::{self, StoreCommandContext};
-use crate::{process_environment, stdout_output};
+use crate::{logging, own_program, stdout_output};
 
 pub fn run(args: UpArgs) -> Result<CommandExitCode> {
     for (flag, address) in [("--listen", args.listen), ("--admin", args.admin)] {
@@ -27,15 +27,15 @@ pub fn run(args: UpArgs) -> Result<CommandExitCode> {
             return Err(UsageError(format!("{what}; use `{flag} 127.0.0.1:{port}`; {help}")).into());
         }
     }
-    app::start_logging(&args.log)?;
+    logging::start_logging(&args.log)?;
     let default = || config::default_data_directory().map(|data| data.with_file_name("gatelodge-demo"));
     let data = args.data.or_else(default).ok_or_else(|| {
         UsageError("there is no home directory for the data; name a directory with `--data`".to_owned())
     })?;
-    let clock = app::system_clock();
+    let clock = gatelodge_server::system_clock();
     // Absolute, because the printed commands are pasted into other shells.
     let store = StoreSection::in_directory(std::path::absolute(data)?);
-    let stores = app::open(&store, &clock).map_err(store_command_context::open_store_error)?;
+    let stores = gatelodge_server::open_store(&store, &clock).map_err(store_command_context::open_store_error)?;
     let ctx = StoreCommandContext { stores, clock, store_config: store, config: None };
     let listen = GatewaySection { listen: args.listen, admin_listen: args.admin, ..GatewaySection::default() };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
@@ -46,9 +46,9 @@ pub fn run(args: UpArgs) -> Result<CommandExitCode> {
         let token = renew_grant(&ctx).await.context("cannot create the grant")?;
         let plan = GatewayStartup { gateway: listen, store: ctx.store_config.clone(), entries, file: None };
         let ready = |address| print_instructions(address, &token, &ctx.store_config);
-        let serving = app::run_gateway(plan, ctx.stores.clone(), Arc::clone(&ctx.clock), ready);
+        let serving = gatelodge_server::run_gateway(plan, ctx.stores.clone(), Arc::clone(&ctx.clock), ready);
         tokio::select! {
-            ended = serving => ended,
+            ended = serving => ended.map_err(anyhow::Error::from),
             () = demo.serve() => Ok(()),
         }
     })?;
@@ -110,9 +110,9 @@ async fn renew_grant(ctx: &StoreCommandContext) -> Result<GrantToken> {
 }
 
 fn print_instructions(address: SocketAddr, token: &GrantToken, store: &StoreSection) {
-    let (program, token) = (process_environment::own_program_command(), token.reveal());
+    let (program, token) = (own_program::own_program_command(), token.reveal());
     let url = format!("http://{address}/mcp/{}", demo_server::DEMO_NAME);
-    let data = process_environment::quote_for_shell(&store.data.display().to_string());
+    let data = gatelodge_clients::quote_for_shell(&store.data.display().to_string());
     let text = format!(
         r#"Gatelodge is up.
 

@@ -10,14 +10,14 @@ use gatelodge_gateway::{
     ActivePolicy, GrantServerAccess, PinningSettings, UpstreamConfig, UpstreamProcessConfig, UpstreamTransport,
 };
 use gatelodge_policy::Policy;
+use gatelodge_server::{StdioGateway, header_template, process_environment};
 use gatelodge_store::{EnforcementMode, PolicyName, PolicyVersionNumber, ServerName};
 use sha2::{Digest, Sha256};
 
 use super::policy::file_diagnostics::FileDiagnostics;
-use crate::app::{self, StdioGateway};
 use crate::cli::WrapArgs;
 use crate::exit_code::{CommandExitCode, UsageError};
-use crate::{header_template, process_environment, store_command_context};
+use crate::{logging, store_command_context};
 
 /// Prefix of the environment variables that are not passed on to the server.
 const OWN_VARIABLE_PREFIX: &str = "GATELODGE_";
@@ -38,23 +38,17 @@ pub fn run(args: WrapArgs) -> Result<CommandExitCode> {
     };
     let server = server_from_command(&args.command, args.name.as_deref())?;
     refuse_missing_program(&args.command)?;
-    app::start_logging(&args.log)?;
+    logging::start_logging(&args.log)?;
     let Ok(config) = store_command_context::load_config(&args.store)? else {
         return Err(store_command_context::invalid_config_error());
     };
     let store = store_command_context::resolve_store_config(&args.store, config.as_ref())?;
-    let clock = app::system_clock();
-    let stores = app::open(&store, &clock).map_err(store_command_context::open_store_error)?;
+    let clock = gatelodge_server::system_clock();
+    let stores = gatelodge_server::open_store(&store, &clock).map_err(store_command_context::open_store_error)?;
     let mode = if args.observe { EnforcementMode::Observe } else { EnforcementMode::Enforce };
     let access = GrantServerAccess { policy: Some(Arc::new(active_policy(&args.policy, policy)?)), mode };
-    let local = StdioGateway {
-        stores: stores.gateway_stores(),
-        clock,
-        server,
-        server_access: access,
-        client_label: args.label,
-    };
-    app::run_stdio_gateway(local, std::future::pending())?;
+    let local = StdioGateway { store: stores, clock, server, server_access: access, client_label: args.label };
+    gatelodge_server::run_stdio_gateway(local, std::future::pending())?;
     Ok(CommandExitCode::Success)
 }
 

@@ -10,7 +10,7 @@ use super::demo_tools;
 const SERVER_INFO: &str = concat!(r#"{"name":"gatelodge-demo","version":""#, env!("CARGO_PKG_VERSION"), r#""}"#);
 const CAPABILITIES: &str = r#"{"tools":{},"resources":{},"prompts":{}}"#;
 const GUIDE: &str = "note://guide";
-const GUIDE_TEXT: &str = "Notes are plain text. Payments are pretended.";
+const GUIDE_TEXT: &str = "Notes are plain text. Payments are simulated.";
 
 /// Handles one request.
 pub fn handle_request(notes: &DemoNotes, request: &ClientRequest<'_>) -> (StatusCode, String) {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use gatelodge_mcp::SseDecoder;
+use gatelodge_policy::format_duration;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::uri::Scheme;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
@@ -124,8 +125,8 @@ impl ClientHttpTransport {
         &self,
         work: impl Future<Output = Result<T, McpClientError>>,
     ) -> Result<T, McpClientError> {
-        let seconds = self.timeout.as_secs();
-        let timed_out = |_| McpClientError::Unreachable(format!("no response within {seconds} s"));
+        let limit = format_duration(self.timeout);
+        let timed_out = |_| McpClientError::Unreachable(format!("no response within {limit}"));
         timeout(self.timeout, work).await.map_err(timed_out)?
     }
 }
@@ -159,7 +160,7 @@ pub async fn download_bytes(
     max_bytes: usize,
 ) -> Result<Bytes, McpClientError> {
     let transport = ClientHttpTransport::new(url, HeaderMap::new(), time)?;
-    let idle_error = |_| McpClientError::Unreachable(format!("no data received for {} s", idle_timeout.as_secs()));
+    let idle_error = |_| McpClientError::Unreachable(format!("no data received for {}", format_duration(idle_timeout)));
     let exchange = async {
         let headers = HeaderMap::new();
         let sent = transport.send(&transport.url, Method::GET, Bytes::new(), &headers);

@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use gatelodge_gateway::UpstreamProcessConfig;
 use gatelodge_mcp::Revision;
+use gatelodge_policy::format_duration;
+use gatelodge_server::process_supervisor;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 
 use super::{MAX_LIST_PAGES, McpClientError, rpc_message, server_label};
-use crate::process_supervisor;
 
 /// Maximum number of bytes read from the server's standard error, for the error message.
 const MAX_STDERR_BYTES: u64 = 4_096;
@@ -29,7 +30,7 @@ pub async fn probe_command(config: &UpstreamProcessConfig, timeout: Duration) ->
     let mut process = supervised_command(config).map_err(start_error)?.spawn().map_err(start_error)?;
     let result = match tokio::time::timeout(timeout, probe_process(&mut process)).await {
         Ok(result) => result,
-        Err(_) => Err(McpClientError::Unreachable(format!("no response within {} s", timeout.as_secs()))),
+        Err(_) => Err(McpClientError::Unreachable(format!("no response within {}", format_duration(timeout)))),
     };
     // Closing its standard input stops the server.
     drop(process.stdin.take());

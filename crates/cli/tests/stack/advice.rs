@@ -1,4 +1,4 @@
-//! Advice on a server apart from its tools: versions, equal names in several registries, public cases, the index in use.
+//! Advice on a server apart from its tools: versions, equal names in several registries, public incidents, the index in use.
 
 use serde_json::{Value, json};
 
@@ -20,8 +20,8 @@ fn remote(source: &str, version: &str) -> String {
 
 #[test]
 fn check_mcp_stack_is_critical_for_a_combined_leak_or_a_public_case() {
-    let inbox = package("pypi", "inbox", &[tool("read_inbox", "Read", &["reads_private", "reads_untrusted"])]);
-    let dir = dir_with_packages(&[inbox, remote("npm", "0.1.29")], "2026-11-16");
+    let reader = package("pypi", "inbox", &[tool("read_inbox", "Read", &["reads_private", "reads_untrusted"])]);
+    let dir = dir_with_packages(&[reader, remote("npm", "0.1.29")], "2026-11-16");
     let ask = |servers: &Value| {
         let responses = send_lines(&dir, &[tool_call(1, "check_mcp_stack", &json!({"servers": servers}))]);
         tool_output(&responses[0])["stack"]["level"].clone()
@@ -53,7 +53,7 @@ fn check_tool_reports_version_ambiguous_name_and_public_case() {
     let responses =
         send_lines(&dir, &[tool_call(1, "check_tool", &json!({"server": "npm:postmark-mcp", "tool": "x"}))]);
     assert!(
-        responses[0]["result"]["isError"] == true && responses[0].to_string().contains("public case"),
+        responses[0]["result"]["isError"] == true && responses[0].to_string().contains("public incident"),
         "{responses:?}"
     );
 }
@@ -62,7 +62,7 @@ fn check_tool_reports_version_ambiguous_name_and_public_case() {
 fn an_equal_name_in_another_registry_hides_no_public_case() {
     let dir = dir_with_packages(&[remote("pypi", "5.0.0")], "2026-11-16");
     for (what, code, message) in [
-        ("mcp-remote", 1, "`npm:mcp-remote` is the package in a public case"),
+        ("mcp-remote", 1, "`npm:mcp-remote` is the package in a public incident"),
         ("mcp-remote", 1, "it is unknown whether the version"),
         ("mcp-remote==0.1.15", 1, "this version is affected"),
         ("mcp-remote==0.1.29", 0, "is not affected"),
@@ -71,11 +71,11 @@ fn an_equal_name_in_another_registry_hides_no_public_case() {
         assert!(run.code == code && run.stdout.contains(message), "{what}: {} {}", run.code, run.stdout);
     }
     let run = dir.run(&["precheck", "pypi:mcp-remote", "--index", "i.glx"]);
-    assert!(run.code == 0 && !run.stdout.contains("public case"), "{}", run.stdout);
+    assert!(run.code == 0 && !run.stdout.contains("public incident"), "{}", run.stdout);
     // The name of a program does not say which registry it came from.
     dir.write("c.json", r#"{"mcpServers": {"r": {"command": "/usr/bin/mcp-remote"}}}"#);
     let run = dir.run(&["stack", "c.json", "--json", "--index", "i.glx"]);
-    assert!(json_output(&run)["servers"][0]["reasons"].to_string().contains("public case"), "{}", run.stdout);
+    assert!(json_output(&run)["servers"][0]["reasons"].to_string().contains("public incident"), "{}", run.stdout);
 }
 
 #[test]

@@ -76,7 +76,7 @@ fn a_bundle_that_starts_an_indexed_package_is_rated_by_the_index() {
         assert_eq!(precheck_bundle(&dir, &manifest(config, json!([]))).code, 1);
     }
     let case = precheck_bundle(&dir, &manifest(json!({"command": "npx", "args": ["mcp-remote@0.1.0"]}), json!([])));
-    assert!(case.stdout.contains("public case"), "{}", case.stdout);
+    assert!(case.stdout.contains("public incident"), "{}", case.stdout);
 }
 
 #[test]

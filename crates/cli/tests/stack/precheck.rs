@@ -170,7 +170,7 @@ fn a_package_of_a_public_case_is_reported_as_ask_first() {
     assert_eq!(json_output(&run)["stack"]["level"], "Critical");
     let case = "mcp-remote-cve-2025-6514";
     for (format, message) in
-        [("text", "  public case (r): it is the package"), ("markdown", "- <code>r</code>: it is the package")]
+        [("text", "  public incident (r): it is the package"), ("markdown", "- <code>r</code>: it is the package")]
     {
         let report = |file: &str| dir.run(&["stack", file, "--format", format, "--index", "i.glx"]).stdout;
         let (old, new) = (report("old.json"), report("new.json"));

@@ -207,7 +207,7 @@ fn reports_for_pull_requests_and_code_scanning_are_well_formed() {
     );
     let run = dir.run(&["stack", "c.json", "--format", "markdown", "--index", "i.glx"]);
     assert!(run.stdout.contains("g&#60;b&#62;&#124;x") && !run.stdout.contains("<b>"), "{}", run.stdout);
-    assert!(run.stdout.contains("Together they leak") && run.stdout.contains("<details>"));
+    assert!(run.stdout.contains("Combinations that can leak data") && run.stdout.contains("<details>"));
     let run = dir.run(&["stack", "c.json", "--policies", "p", "--index", "i.glx"]);
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert_eq!(dir.run(&["policy", "check", "p/m.json"]).code, 0);

@@ -12,8 +12,8 @@ fn a_server_is_shown_with_grade_tools_and_a_valid_policy() {
     assert!(run.stdout.contains("Grade D") && run.stdout.contains("delete_repository"), "{}", run.stdout);
     let run = dir.run(&["catalogue", "show", "@example/github", "delete_repository", "--json", "--index", "i.glx"]);
     assert_eq!(json_output(&run)["recommended"]["hide"][0], "delete_repository");
-    for posture in ["recommended", "strict", "permissive"] {
-        let run = dir.run(&["catalogue", "show", "@example/github", "--policy", posture, "--index", "i.glx"]);
+    for strictness in ["recommended", "strict", "permissive"] {
+        let run = dir.run(&["catalogue", "show", "@example/github", "--policy", strictness, "--index", "i.glx"]);
         dir.write("p.json", &run.stdout);
         assert_eq!(dir.run(&["policy", "check", "p.json"]).code, 0, "{}", run.stdout);
     }

@@ -9,14 +9,16 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinSet;
 
 use super::AggregateRequest;
-use crate::Gateway;
-use crate::methods::initialize::{
-    self, HandshakeResult, handshake_upstream, has_tasks, request_log_level, start_timeout,
+use crate::methods::{initialize, policy_exempt_messages};
+use crate::pipeline::upstream_session::handshake::{
+    HandshakeResult, handshake_upstream, has_tasks, request_log_level, start_timeout,
 };
-use crate::methods::protocol_probe::fetch_server_info;
-use crate::methods::{policy_exempt_messages, resources_subscribe};
-use crate::pipeline::{CallRecorder, Refusal};
+use crate::pipeline::upstream_session::protocol_probe::fetch_server_info;
+use crate::pipeline::upstream_session::session_slot;
+use crate::pipeline::{CallRecorder, resource_subscription};
+use crate::refusal::Refusal;
 use crate::request_context::RequestContext;
+use crate::services::GatewayServices;
 use crate::session::{Session, SessionParams, has_logging_capability};
 use crate::upstream::{UpstreamSendError, UpstreamSessionLink};
 
@@ -25,12 +27,12 @@ use crate::upstream::{UpstreamSendError, UpstreamSessionLink};
 /// # Errors
 /// The server does not open a session.
 pub(super) async fn ensure_open(
-    gw: &Gateway,
+    gw: &GatewayServices,
     session: &Session,
     ctx: &RequestContext,
 ) -> Result<Arc<Session>, Refusal> {
     let (grant, server) = (&ctx.grant.config.id, ctx.upstream.name());
-    let is_open = |part: &Arc<Session>| gw.sessions.find(part.id(), grant, Some(server)).is_some();
+    let is_open = |part: &Arc<Session>| gw.sessions.registry.find(part.id(), grant, Some(server)).is_some();
     let open = || session.server_sessions.find(server).filter(is_open);
     if let Some(part) = open() {
         return Ok(part);
@@ -44,7 +46,7 @@ pub(super) async fn ensure_open(
         return Ok(part);
     }
     let opening = async {
-        let session_permit = initialize::reserve_session_slot(gw, ctx, session.handshake().len()).await?;
+        let session_permit = session_slot::reserve_session_slot(gw, ctx, session.negotiated.handshake.len()).await?;
         Ok::<_, Refusal>((session_permit, perform_handshake(gw, session, ctx).await?))
     };
     let opened = tokio::time::timeout_at(until, opening).await;
@@ -57,8 +59,8 @@ pub(super) async fn ensure_open(
     if let Some(now) = session.server_sessions.log_level().filter(|now| Some(now) != level.as_ref()) {
         set_log_level(gw, &session_ctx, &part, &now).await;
     }
-    resources_subscribe::resubscribe(gw, &session_ctx);
-    if gw.sessions.find(session.id(), grant, None).is_none() {
+    resource_subscription::resubscribe(gw, &session_ctx);
+    if gw.sessions.registry.find(session.id(), grant, None).is_none() {
         // The client ended its session meanwhile.
         initialize::end_session(gw, &ctx.with_session(part)).await;
         return Err(Refusal::UnknownReference);
@@ -68,13 +70,13 @@ pub(super) async fn ensure_open(
 
 /// Returns the open server sessions. Expired sessions are removed first, so that they no longer count towards the
 /// grant's session limit.
-pub(super) fn open_sessions(gw: &Gateway, session: &Session) -> Vec<(ServerName, Arc<Session>)> {
-    session.server_sessions.sweep(|part| gw.sessions.contains(part.id()));
+pub(super) fn open_sessions(gw: &GatewayServices, session: &Session) -> Vec<(ServerName, Arc<Session>)> {
+    session.server_sessions.sweep(|part| gw.sessions.registry.contains(part.id()));
     session.server_sessions.all()
 }
 
 async fn register_session(
-    gw: &Gateway,
+    gw: &GatewayServices,
     session: &Session,
     ctx: &RequestContext,
     session_permit: OwnedSemaphorePermit,
@@ -91,8 +93,8 @@ async fn register_session(
         grant: ctx.grant.config.id.clone(),
         server: Some(ctx.upstream.name().clone()),
         revision,
-        client_info: session.client_info().clone(),
-        handshake: session.handshake().clone(),
+        client_info: session.negotiated.client_info.clone(),
+        handshake: session.negotiated.handshake.clone(),
         server_info,
         upstream_link: link,
         session_permit,
@@ -100,15 +102,15 @@ async fn register_session(
         accepts_log_messages: true,
     };
     let part = Session::new(params)
-        .and_then(|part| gw.sessions.insert(part.into_server_session_of(session)))
+        .and_then(|part| gw.sessions.registry.insert(part.into_server_session_of(session)))
         .ok_or(Refusal::Busy("sessions"))?;
-    if !is_upstream_stateless && has_tasks(&part.server_info) {
+    if !is_upstream_stateless && has_tasks(&part.negotiated.server_info) {
         part.tasks.note_server_task();
     }
     if let Some(level) = level.filter(|_| is_upstream_stateless) {
         part.set_client_log_level(level);
     } else if let Some(level_to_set) = level_to_set {
-        part.note_upstream_log_level(level_to_set);
+        part.negotiated.note_upstream_log_level(level_to_set);
     }
     Ok(part)
 }
@@ -116,11 +118,11 @@ async fn register_session(
 /// Performs the client's handshake with a server, or fetches the server's information if it is stateless. The returned
 /// flag says whether the server is stateless.
 async fn perform_handshake(
-    gw: &Gateway,
+    gw: &GatewayServices,
     session: &Session,
     ctx: &RequestContext,
 ) -> Result<(HandshakeResult, bool), UpstreamSendError> {
-    let error = match handshake_upstream(gw, ctx, session.handshake()).await {
+    let error = match handshake_upstream(gw, ctx, &session.negotiated.handshake).await {
         Ok(handshake_result) => return Ok((handshake_result, false)),
         Err(error) => error,
     };
@@ -136,18 +138,18 @@ async fn perform_handshake(
 }
 
 /// Sends the client's log level to a server.
-pub(super) async fn set_log_level(gw: &Gateway, ctx: &RequestContext, part: &Session, level: &str) {
-    if part.is_upstream_stateless() {
+pub(super) async fn set_log_level(gw: &GatewayServices, ctx: &RequestContext, part: &Session, level: &str) {
+    if part.negotiated.is_upstream_stateless() {
         part.set_client_log_level(level);
-    } else if has_logging_capability(&part.server_info) {
-        part.note_upstream_log_level(level);
+    } else if has_logging_capability(&part.negotiated.server_info) {
+        part.negotiated.note_upstream_log_level(level);
         let asking = request_log_level(gw, ctx, level, |asking| ctx.message_for_upstream(asking));
         let _ = tokio::time::timeout(gw.settings.connect_timeout, asking).await;
     }
 }
 
 /// Delivers a notification or response to the servers it concerns.
-pub(super) async fn deliver_one_way(gw: &Gateway, aggregate: &AggregateRequest, message: &ClientMessage<'_>) {
+pub(super) async fn deliver_one_way(gw: &GatewayServices, aggregate: &AggregateRequest, message: &ClientMessage<'_>) {
     let Some(session) = aggregate.client_protocol.session() else {
         return record_dropped(gw, aggregate, message).await;
     };
@@ -158,7 +160,7 @@ pub(super) async fn deliver_one_way(gw: &Gateway, aggregate: &AggregateRequest, 
             let id = notification.reference().ok().flatten();
             let parts = id.as_ref().map(|id| session.server_sessions.all_with_request(id)).unwrap_or_default();
             if parts.is_empty() && id.is_some_and(|id| session.cancel_request(&id)) {
-                let mut recorder = CallRecorder::for_aggregate(aggregate, gw.new_call_id(), gw.clock.now());
+                let mut recorder = CallRecorder::for_client(aggregate.client(), gw.new_call_id(), gw.clock.now());
                 recorder.set_method(notification.method().name());
                 return gw.write_row(recorder.outcome_row(CallOutcome::Ok, None)).await;
             }
@@ -223,8 +225,8 @@ fn response_deliveries(
         .collect()
 }
 
-async fn record_dropped(gw: &Gateway, aggregate: &AggregateRequest, message: &ClientMessage<'_>) {
-    let mut recorder = CallRecorder::for_aggregate(aggregate, gw.new_call_id(), gw.clock.now());
+async fn record_dropped(gw: &GatewayServices, aggregate: &AggregateRequest, message: &ClientMessage<'_>) {
+    let mut recorder = CallRecorder::for_client(aggregate.client(), gw.new_call_id(), gw.clock.now());
     match message {
         ClientMessage::Notification(notification) => recorder.set_method(notification.method().name()),
         ClientMessage::Response(_) => recorder.set_method("response"),
@@ -235,16 +237,16 @@ async fn record_dropped(gw: &Gateway, aggregate: &AggregateRequest, message: &Cl
 }
 
 /// Ends the client's sessions with all servers.
-pub(super) async fn end_session(gw: &Gateway, aggregate: &AggregateRequest) {
+pub(super) async fn end_session(gw: &GatewayServices, aggregate: &AggregateRequest) {
     let Some(session) = aggregate.client_protocol.session() else { return };
-    gw.delete_session(session).await;
-    session.end_stream();
+    gw.sessions.delete(session).await;
+    session.streams.end();
     for (server, part) in open_sessions(gw, session) {
         if let Some(ctx) = aggregate.find_context(server.as_str()) {
             initialize::end_session(gw, &ctx.with_session(part)).await;
         }
     }
-    let mut recorder = CallRecorder::for_aggregate(aggregate, gw.new_call_id(), gw.clock.now());
+    let mut recorder = CallRecorder::for_client(aggregate.client(), gw.new_call_id(), gw.clock.now());
     recorder.set_method("DELETE");
     gw.write_row(recorder.outcome_row(CallOutcome::Ok, None)).await;
 }

@@ -11,11 +11,12 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use super::{AggregateRequest, FAN_OUT_TIMEOUT};
-use crate::Gateway;
-use crate::http_server::mcp_endpoint::dispatch;
-use crate::http_server::responder::{ClientSessionCell, Responder};
-use crate::pipeline::{CallRecorder, InFlightGuard};
+use crate::methods::dispatch::dispatch;
+use crate::pipeline::CallRecorder;
 use crate::request_context::RequestContext;
+use crate::responder::{ClientSessionCell, Responder};
+use crate::runtime::InFlightGuard;
+use crate::services::GatewayServices;
 
 /// How many messages from one server may be queued while the client receives messages from another.
 const MAX_QUEUED_MESSAGES: usize = 16;
@@ -26,9 +27,9 @@ const LATE_RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Runs `work` for each server in parallel. Work that misses the deadline continues in the background. In that case a
 /// `Weak` is returned instead of the result; it can be upgraded until the work is done.
 pub(super) async fn fan_out<T, W>(
-    gw: &Arc<Gateway>,
+    gw: &Arc<GatewayServices>,
     aggregate: &AggregateRequest,
-    work: impl Fn(Arc<Gateway>, RequestContext) -> W,
+    work: impl Fn(Arc<GatewayServices>, RequestContext) -> W,
 ) -> Vec<(RequestContext, Result<T, Weak<()>>)>
 where
     W: Future<Output = T> + Send + 'static,
@@ -38,14 +39,14 @@ where
     let start = |ctx: &RequestContext| {
         let (mut result_sender, result) = oneshot::channel();
         let (task, running) = (Arc::clone(gw), work(Arc::clone(gw), ctx.clone()));
-        let under_way = Arc::new(());
-        let late = Arc::downgrade(&under_way);
-        gw.spawn(async move {
-            let _under_way = under_way;
+        let running_mark = Arc::new(());
+        let late = Arc::downgrade(&running_mark);
+        gw.tasks.spawn(async move {
+            let _running_mark = running_mark;
             tokio::select! {
                 done = running => drop(result_sender.send(done)),
                 // Shutdown does not wait for work that missed the deadline.
-                () = async { result_sender.closed().await; task.wait_for_shutdown().await } => {}
+                () = async { result_sender.closed().await; task.shutdown.wait().await } => {}
             }
         });
         (result, late)
@@ -65,7 +66,7 @@ where
 /// # Errors
 /// Returns a message that says why there is no response.
 pub(super) async fn request_server(
-    gw: &Gateway,
+    gw: &GatewayServices,
     aggregate: &AggregateRequest,
     ctx: &RequestContext,
     text: &str,

@@ -14,12 +14,13 @@ use tokio::sync::mpsc;
 use super::fan_out::{fan_out, request_server};
 use super::late_list_cache::LateListKey;
 use super::{AggregateRequest, UNAVAILABLE_META_KEY};
-use crate::Gateway;
-use crate::http_server::reply;
-use crate::http_server::responder::Responder;
 use crate::methods::list_requests::{list_member_names, pinned_tools, reject_cursor};
-use crate::pipeline::{CallRecorder, InFlightGuard};
+use crate::pipeline::CallRecorder;
+use crate::reply;
 use crate::request_context::RequestContext;
+use crate::responder::Responder;
+use crate::runtime::InFlightGuard;
+use crate::services::GatewayServices;
 
 /// One server's contribution to a list: its entries, or the reason why they are missing.
 struct ServerListPart {
@@ -30,7 +31,7 @@ struct ServerListPart {
 
 /// Handles a list request on the aggregate endpoint.
 pub(super) async fn handle_aggregate_list(
-    gw: &Arc<Gateway>,
+    gw: &Arc<GatewayServices>,
     aggregate: &AggregateRequest,
     request: &ClientRequest<'_>,
     mut recorder: CallRecorder,
@@ -52,7 +53,7 @@ pub(super) async fn handle_aggregate_list(
 }
 
 async fn collect_parts(
-    gw: &Arc<Gateway>,
+    gw: &Arc<GatewayServices>,
     aggregate: &AggregateRequest,
     request: &ClientRequest<'_>,
     responder: &mut Responder,
@@ -68,8 +69,10 @@ async fn collect_parts(
         for (ctx, responses) in responses.await {
             let late = |fetching: Weak<()>| {
                 let key = LateListKey::new(aggregate, &ctx, request.method());
-                gw.late_lists
-                    .mark_late(&key, &fetching, &gw.config_snapshot())
+                aggregate
+                    .caches
+                    .late_lists
+                    .mark_late(&key, &fetching, &gw.config.snapshot())
                     .ok_or_else(|| "the server did not answer in time".to_owned())
             };
             let responses = responses.unwrap_or_else(late);
@@ -89,28 +92,29 @@ async fn collect_parts(
 
 /// Sends the list request to one server. Uses the cached response if an earlier request is still running.
 async fn request_or_cached(
-    gw: Arc<Gateway>,
+    gw: Arc<GatewayServices>,
     aggregate: AggregateRequest,
     ctx: RequestContext,
     key: LateListKey,
     text: Arc<str>,
     notifications: mpsc::Sender<Bytes>,
 ) -> Result<Bytes, String> {
-    let snapshot = gw.config_snapshot().clone();
-    if gw.late_lists.is_in_progress(&key) {
-        return gw
+    let snapshot = gw.config.snapshot().clone();
+    if aggregate.caches.late_lists.is_in_progress(&key) {
+        return aggregate
+            .caches
             .late_lists
             .find_response(&key, &snapshot)
             .ok_or_else(|| "the server has not answered yet".to_owned());
     }
     let answer = request_server(&gw, &aggregate, &ctx, &text, notifications).await?;
-    gw.late_lists.store_response(&key, &answer, &snapshot);
+    aggregate.caches.late_lists.store_response(&key, &answer, &snapshot);
     Ok(answer)
 }
 
 /// Builds one server's contribution from its response.
 async fn build_part(
-    gw: &Gateway,
+    gw: &GatewayServices,
     aggregate: &AggregateRequest,
     method: &Method<'_>,
     ctx: RequestContext,
@@ -122,7 +126,7 @@ async fn build_part(
                 // Pinned tools of an unavailable server are sorted as well, so the order does not depend on
                 // availability.
                 entries.sort_by(|(one, _), (other, _)| one.cmp(other));
-                gw.warn_of_long_names(&ctx, entries.iter().map(|(name, _)| name.as_str()));
+                aggregate.caches.warned_names.warn_of_long_names(&ctx, entries.iter().map(|(name, _)| name.as_str()));
             }
             ServerListPart {
                 ctx,
@@ -144,7 +148,7 @@ async fn build_part(
 ///
 /// # Errors
 /// The response is an error or is not a list. The returned message says why.
-fn parse_entries(gw: &Gateway, method: &Method<'_>, answer: &Bytes) -> Result<Vec<(String, String)>, String> {
+fn parse_entries(gw: &GatewayServices, method: &Method<'_>, answer: &Bytes) -> Result<Vec<(String, String)>, String> {
     let unreadable = || "the server's list cannot be read".to_owned();
     let document = read(answer, &gw.settings.reply_limits).map_err(|_| unreadable())?;
     if let Some(error) = document.root().get("error") {
@@ -160,7 +164,7 @@ fn parse_entries(gw: &Gateway, method: &Method<'_>, answer: &Bytes) -> Result<Ve
 }
 
 /// Returns a pinned tool as it is listed while its server is unavailable.
-fn mark_unavailable(gw: &Gateway, ctx: &RequestContext, entry: &str, why: &str) -> Option<String> {
+fn mark_unavailable(gw: &GatewayServices, ctx: &RequestContext, entry: &str, why: &str) -> Option<String> {
     let text = format!(r#"{{"result":{{"tools":[{entry}]}}}}"#);
     let text = prefix_response(ctx.upstream.name().as_str(), &Method::ToolsList, &text, &gw.settings.reply_limits);
     let document = read(text.as_bytes(), &gw.settings.reply_limits).ok()?;

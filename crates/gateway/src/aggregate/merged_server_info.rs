@@ -12,13 +12,14 @@ use gatelodge_mcp::{ClientMessage, ClientRequest, ProtocolGeneration, Revision, 
 use super::fan_out::fan_out;
 use super::router::reply_locally;
 use super::{AggregateRequest, aggregate_server_sessions};
-use crate::Gateway;
-use crate::http_server::reply;
-use crate::http_server::responder::Responder;
-use crate::methods::initialize::MAX_HANDSHAKE_BYTES;
-use crate::methods::protocol_probe::{DiscoverResult, request_discover};
-use crate::pipeline::{CallRecorder, Refusal};
+use crate::pipeline::CallRecorder;
+use crate::pipeline::upstream_session::protocol_probe::{DiscoverResult, request_discover};
+use crate::pipeline::upstream_session::session_slot::MAX_HANDSHAKE_BYTES;
+use crate::refusal::Refusal;
+use crate::reply;
 use crate::request_context::RequestContext;
+use crate::responder::Responder;
+use crate::services::GatewayServices;
 use crate::session::{ClientInfo, Session, SessionParams};
 use crate::upstream::UpstreamSessionLink;
 
@@ -33,7 +34,7 @@ const ASSUMED_CAPABILITIES: &str = r#"{"resources":{"subscribe":true}}"#;
 /// Opens an aggregate session, and a session with each server. Does not wait for slow servers beyond the fan-out
 /// deadline.
 pub(super) async fn handle_initialize(
-    gw: &Arc<Gateway>,
+    gw: &Arc<GatewayServices>,
     aggregate: &AggregateRequest,
     request: &ClientRequest<'_>,
     mut recorder: CallRecorder,
@@ -47,7 +48,7 @@ pub(super) async fn handle_initialize(
         }
     };
     if responder.set_session(&session) {
-        gw.persist_session(&session).await;
+        gw.sessions.persist(&session).await;
     }
     let responses = fan_out(gw, aggregate, |gw, ctx| {
         let session = Arc::clone(&session);
@@ -55,7 +56,7 @@ pub(super) async fn handle_initialize(
             aggregate_server_sessions::ensure_open(&gw, &session, &ctx)
                 .await
                 .ok()
-                .map(|part| (part.server_info.clone(), part.is_upstream_stateless()))
+                .map(|part| (part.negotiated.server_info.clone(), part.negotiated.is_upstream_stateless()))
         }
     });
     // Many servers take longer to start than the deadline; their last known information is most likely still right.
@@ -73,14 +74,14 @@ pub(super) async fn handle_initialize(
 }
 
 async fn open_session(
-    gw: &Gateway,
+    gw: &GatewayServices,
     aggregate: &AggregateRequest,
     request: &ClientRequest<'_>,
 ) -> Result<Arc<Session>, Refusal> {
     if request.text().len() > MAX_HANDSHAKE_BYTES {
         return Err(Refusal::TooLarge("the handshake", MAX_HANDSHAKE_BYTES));
     }
-    let session_permit = gw.acquire_session_permit(&aggregate.grant).await.ok_or(Refusal::Busy("sessions"))?;
+    let session_permit = gw.sessions.acquire_permit(&aggregate.grant).await.ok_or(Refusal::Busy("sessions"))?;
     let params = request.params();
     let wanted = params.and_then(|params| params.get("protocolVersion")?.as_str()?.parse().ok());
     let revision = wanted
@@ -102,7 +103,7 @@ async fn open_session(
         is_upstream_stateless: false,
         accepts_log_messages: true,
     };
-    Session::new(opening).and_then(|session| gw.sessions.insert(session)).ok_or(Refusal::Busy("sessions"))
+    Session::new(opening).and_then(|session| gw.sessions.registry.insert(session)).ok_or(Refusal::Busy("sessions"))
 }
 
 /// Builds the handshake to send to the servers: the client's handshake, but with the revision that the gateway
@@ -123,7 +124,7 @@ fn handshake_with_revision(request: &ClientRequest<'_>, revision: Revision) -> S
 
 /// Handles `server/discover` from a stateless client.
 pub(super) async fn handle_discover(
-    gw: &Arc<Gateway>,
+    gw: &Arc<GatewayServices>,
     aggregate: &AggregateRequest,
     request: &ClientRequest<'_>,
     recorder: CallRecorder,
@@ -150,7 +151,7 @@ pub(super) async fn handle_discover(
 /// Returns a server's information, and whether its protocol generation differs from the client's; `None` if the server
 /// does not respond.
 async fn discover_server(
-    gw: &Gateway,
+    gw: &GatewayServices,
     aggregate: &AggregateRequest,
     ctx: &RequestContext,
     text: &str,
@@ -160,7 +161,7 @@ async fn discover_server(
     };
     let session_ctx = aggregate.with_upstream_session(gw, ctx, &request).await.ok()?;
     match session_ctx.upstream_session() {
-        Some(session) => Some((session.server_info.clone(), true)),
+        Some(session) => Some((session.negotiated.server_info.clone(), true)),
         None => match request_discover(gw, &session_ctx).await.ok()? {
             DiscoverResult::ServerInfo(server_info) => Some((server_info, false)),
             DiscoverResult::Rejected | DiscoverResult::NotStateless => None,

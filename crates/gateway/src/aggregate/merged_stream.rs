@@ -14,76 +14,83 @@ use tokio::task::JoinHandle;
 
 use super::fan_out::fan_out;
 use super::{AggregateRequest, aggregate_server_sessions};
-use crate::Gateway;
-use crate::http_server::http_bodies::ReplyBody;
-use crate::http_server::reply;
-use crate::list_changed::{self, ListChangedSet};
 use crate::methods::standalone_stream::{
     MAX_QUEUED_EVENTS, REVALIDATION_INTERVAL, STREAM_HANDOVER_TIMEOUT, follow_upstream_stream, send_backlog,
 };
-use crate::pipeline::{CallRecorder, InFlightGuard, Refusal};
-use crate::request_context::RequestContext;
+use crate::pipeline::CallRecorder;
+use crate::refusal::Refusal;
+use crate::reply::{ReplyBody, http_response};
+use crate::request_context::{RequestContext, StreamRevalidation};
+use crate::runtime::InFlightGuard;
+use crate::services::GatewayServices;
+use crate::session::list_changed::{self, ListChangedSet};
 use crate::session::{STANDALONE_STREAM, Session, SseEventId};
-use crate::stream_revalidation::StreamRevalidation;
 
 /// Server sessions are normally opened within this time after the stream. If a session is opened later, its server was
 /// down before, and its lists may have changed.
 const STARTUP_GRACE_PERIOD: Duration = Duration::from_secs(2);
 
 /// Resumes a stream that the client lost: a response stream or the standalone stream.
-pub(crate) async fn resume_stream(gw: &Arc<Gateway>, aggregate: AggregateRequest, last: &str) -> Response<ReplyBody> {
+pub(crate) async fn resume_stream(
+    gw: &Arc<GatewayServices>,
+    aggregate: AggregateRequest,
+    last: &str,
+) -> Response<ReplyBody> {
     let Some(session) = aggregate.client_protocol.session() else {
-        return reply::http_error_response(StatusCode::BAD_REQUEST, "start with `initialize`");
+        return http_response::http_error_response(StatusCode::BAD_REQUEST, "start with `initialize`");
     };
-    let event_id = session.replay_buffers().parse_event_id(last);
+    let event_id = session.streams.replay_buffers.parse_event_id(last);
     if let Some(last_event) = event_id.filter(|place| place.stream == STANDALONE_STREAM) {
         return open_stream(gw, aggregate, Some(last_event)).await;
     }
-    let Some(last_event) = event_id.filter(|place| session.replay_buffers().find_missed_events(*place).is_some())
+    let Some(last_event) = event_id.filter(|place| session.streams.replay_buffers.find_missed_events(*place).is_some())
     else {
         return reply_unknown_event(gw, &aggregate).await;
     };
     match acquire_stream_slot(gw, &aggregate).await {
-        Err(refusal) => reply::http_error_response(StatusCode::TOO_MANY_REQUESTS, &refusal.message()),
-        Ok(in_flight) => match session.replay_buffers().resume_stream(last_event, in_flight) {
-            Some(events) => reply::event_stream_response(events),
+        Err(refusal) => http_response::http_error_response(StatusCode::TOO_MANY_REQUESTS, &refusal.message()),
+        Ok(in_flight) => match session.streams.replay_buffers.resume_stream(last_event, in_flight) {
+            Some(events) => http_response::event_stream_response(events),
             None => reply_unknown_event(gw, &aggregate).await,
         },
     }
 }
 
 /// Replies that the missed events are not available.
-async fn reply_unknown_event(gw: &Gateway, aggregate: &AggregateRequest) -> Response<ReplyBody> {
-    let mut recorder = CallRecorder::for_aggregate(aggregate, gw.new_call_id(), gw.clock.now());
+async fn reply_unknown_event(gw: &GatewayServices, aggregate: &AggregateRequest) -> Response<ReplyBody> {
+    let mut recorder = CallRecorder::for_client(aggregate.client(), gw.new_call_id(), gw.clock.now());
     recorder.set_method("GET");
     gw.record_refusal(&mut recorder, &Refusal::UnknownReference).await;
-    reply::http_error_response(StatusCode::BAD_REQUEST, "the events after `Last-Event-ID` are no longer available")
+    http_response::http_error_response(
+        StatusCode::BAD_REQUEST,
+        "the events after `Last-Event-ID` are no longer available",
+    )
 }
 
 /// Opens the standalone stream, optionally resuming after the last event that the client received. The stream ends when
 /// the client disconnects, opens another stream or ends the session, when the grant is revoked, or when the gateway
 /// stops.
 pub(crate) async fn open_stream(
-    gw: &Arc<Gateway>,
+    gw: &Arc<GatewayServices>,
     aggregate: AggregateRequest,
     last_event: Option<SseEventId>,
 ) -> Response<ReplyBody> {
     let in_flight = match acquire_stream_slot(gw, &aggregate).await {
         Ok(in_flight) => in_flight,
-        Err(refusal) => return reply::http_error_response(StatusCode::TOO_MANY_REQUESTS, &refusal.message()),
+        Err(refusal) => return http_response::http_error_response(StatusCode::TOO_MANY_REQUESTS, &refusal.message()),
     };
     let (events, receiver) = mpsc::channel(MAX_QUEUED_EVENTS);
     let task = Arc::clone(gw);
-    gw.spawn(async move {
+    gw.tasks.spawn(async move {
         serve_stream(task, aggregate, last_event, events).await;
         drop(in_flight);
     });
-    reply::event_stream_response(receiver)
+    http_response::event_stream_response(receiver)
 }
 
 /// Acquires one of the grant's stream slots, and records the request.
-async fn acquire_stream_slot(gw: &Gateway, aggregate: &AggregateRequest) -> Result<InFlightGuard, Refusal> {
-    let mut recorder = CallRecorder::for_aggregate(aggregate, gw.new_call_id(), gw.clock.now());
+async fn acquire_stream_slot(gw: &GatewayServices, aggregate: &AggregateRequest) -> Result<InFlightGuard, Refusal> {
+    let mut recorder = CallRecorder::for_client(aggregate.client(), gw.new_call_id(), gw.clock.now());
     recorder.set_method("GET");
     let in_flight = InFlightGuard::for_stream(&aggregate.grant);
     match &in_flight {
@@ -96,19 +103,19 @@ async fn acquire_stream_slot(gw: &Gateway, aggregate: &AggregateRequest) -> Resu
 }
 
 async fn serve_stream(
-    gw: Arc<Gateway>,
+    gw: Arc<GatewayServices>,
     aggregate: AggregateRequest,
     last_event: Option<SseEventId>,
     events: mpsc::Sender<Bytes>,
 ) {
     let mut aggregate = aggregate;
     let Some(session) = aggregate.client_protocol.session().cloned() else { return };
-    let handle = session.open_stream();
-    let mut changes = gw.late_lists.subscribe_changes();
+    let handle = session.streams.open();
+    let mut changes = aggregate.caches.late_lists.subscribe_changes();
     // The response headers are sent with the first bytes, and clients wait for them.
     let _ = events.send(Bytes::from_static(SSE_KEEP_ALIVE.as_bytes())).await;
-    let _earlier_has_ended = tokio::time::timeout(STREAM_HANDOVER_TIMEOUT, session.stream_lock.lock()).await;
-    let missed = last_event.and_then(|place| session.replay_buffers().find_missed_events(place));
+    let _earlier_has_ended = tokio::time::timeout(STREAM_HANDOVER_TIMEOUT, session.streams.lock.lock()).await;
+    let missed = last_event.and_then(|place| session.streams.replay_buffers.find_missed_events(place));
     let mut followers = StandaloneStreamRelays { resumes: missed.is_some(), ..StandaloneStreamRelays::default() };
     send_backlog(&session, missed, &events).await;
     let opened_at = Instant::now();
@@ -123,7 +130,7 @@ async fn serve_stream(
                 open_server_sessions(&gw, &aggregate, &session);
             }
             _ = revalidation.tick() => {
-                let has_changed = match gw.revalidate_aggregate(&aggregate) {
+                let has_changed = match gw.config.revalidate_aggregate(&aggregate) {
                     StreamRevalidation::Unchanged => false,
                     StreamRevalidation::Revoked => break,
                     StreamRevalidation::Replaced(next) => {
@@ -144,16 +151,16 @@ async fn serve_stream(
             }
             () = handle.notified() => break,
             () = events.closed() => break,
-            () = gw.wait_for_shutdown() => break,
+            () = gw.shutdown.wait() => break,
         }
     }
-    session.close_stream(&handle);
+    session.streams.close(&handle);
 }
 
 /// Opens missing server sessions: none survive a restart of the gateway, and a server that was down may be up again.
-fn open_server_sessions(gw: &Arc<Gateway>, aggregate: &AggregateRequest, session: &Arc<Session>) {
+fn open_server_sessions(gw: &Arc<GatewayServices>, aggregate: &AggregateRequest, session: &Arc<Session>) {
     let (task, aggregate, session) = (Arc::clone(gw), aggregate.clone(), Arc::clone(session));
-    gw.spawn(async move {
+    gw.tasks.spawn(async move {
         let opening = fan_out(&task, &aggregate, |gw, ctx| {
             let session = Arc::clone(&session);
             async move {
@@ -178,7 +185,8 @@ async fn notify_list_changes(
         let _ = events
             .send(
                 session
-                    .replay_buffers()
+                    .streams
+                    .replay_buffers
                     .append_event(STANDALONE_STREAM, &list_changed::list_changed_notification(&method)),
             )
             .await;
@@ -212,7 +220,7 @@ impl StandaloneStreamRelays {
     /// sessions. Returns whether there are new sessions.
     fn update_tasks(
         &mut self,
-        gw: &Arc<Gateway>,
+        gw: &Arc<GatewayServices>,
         aggregate: &AggregateRequest,
         session: &Arc<Session>,
         events: &mpsc::Sender<Bytes>,
@@ -222,7 +230,7 @@ impl StandaloneStreamRelays {
         for (server, part) in aggregate_server_sessions::open_sessions(gw, session) {
             let Some(ctx) = aggregate.find_context(server.as_str()) else { continue };
             let earlier = match before.remove(&server).filter(|earlier| earlier.is_for_session(&part)) {
-                Some(earlier) if gw.is_context_current(&earlier.ctx) => {
+                Some(earlier) if gw.config.is_context_current(&earlier.ctx) => {
                     self.tasks.insert(server, earlier);
                     continue;
                 }
@@ -241,7 +249,7 @@ impl StandaloneStreamRelays {
                 if let Some(ending) = ending {
                     let _ = ending.await;
                 }
-                let last_event_id = part.last_event_id().filter(|_| resumes);
+                let last_event_id = part.streams.last_event_id().filter(|_| resumes);
                 relay_events(own, session_ctx, last_event_id, session, events).await;
             });
             self.tasks.insert(server, StandaloneStreamRelay { ctx, task: Some(task) });
@@ -262,7 +270,7 @@ impl StandaloneStreamRelay {
 }
 
 async fn relay_events(
-    gw: Arc<Gateway>,
+    gw: Arc<GatewayServices>,
     ctx: RequestContext,
     last_event_id: Option<HeaderValue>,
     session: Arc<Session>,
@@ -271,7 +279,7 @@ async fn relay_events(
     let _in_use = ctx.session().cloned().map(SessionStreamGuard::new);
     let written = |text: &str| {
         let text = prefix_message(ctx.upstream.name().as_str(), text, &gw.settings.reply_limits);
-        session.replay_buffers().append_event(STANDALONE_STREAM, &text)
+        session.streams.replay_buffers.append_event(STANDALONE_STREAM, &text)
     };
     follow_upstream_stream(&gw, &ctx, last_event_id, &events, &written).await;
 }
@@ -284,13 +292,13 @@ struct SessionStreamGuard {
 
 impl SessionStreamGuard {
     fn new(session: Arc<Session>) -> Self {
-        let handle = session.open_stream();
+        let handle = session.streams.open();
         Self { session, handle }
     }
 }
 
 impl Drop for SessionStreamGuard {
     fn drop(&mut self) {
-        self.session.close_stream(&self.handle);
+        self.session.streams.close(&self.handle);
     }
 }

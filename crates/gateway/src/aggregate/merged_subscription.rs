@@ -16,19 +16,20 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::{AggregateRequest, FAN_OUT_TIMEOUT};
-use crate::Gateway;
-use crate::http_server::mcp_endpoint::dispatch;
-use crate::http_server::reply;
-use crate::http_server::responder::{ClientSessionCell, Responder};
-use crate::list_changed::{ListChangedSet, SUBSCRIPTION_ID_KEY, list_changed_notification_for};
+use crate::methods::dispatch::dispatch;
 use crate::methods::standalone_stream::REVALIDATION_INTERVAL;
 use crate::methods::subscriptions_listen::{
     CheckedResources, check_resource_count, check_resources, record_denied, resource_uris,
 };
 use crate::methods::task_requests;
-use crate::pipeline::{CallRecorder, InFlightGuard, Refusal};
-use crate::request_context::RequestContext;
-use crate::stream_revalidation::StreamRevalidation;
+use crate::pipeline::{CallRecorder, task_ownership};
+use crate::refusal::Refusal;
+use crate::reply;
+use crate::request_context::{RequestContext, StreamRevalidation};
+use crate::responder::{ClientSessionCell, Responder};
+use crate::runtime::InFlightGuard;
+use crate::services::GatewayServices;
+use crate::session::list_changed::{ListChangedSet, SUBSCRIPTION_ID_KEY, list_changed_notification_for};
 
 /// How many messages are queued for a slow client before the servers have to wait.
 const MAX_QUEUED_MESSAGES: usize = 64;
@@ -57,7 +58,7 @@ enum ServerStreamEnd {
 
 /// Serves the stream until the client ends it.
 pub(super) async fn handle_aggregate_listen(
-    gw: &Arc<Gateway>,
+    gw: &Arc<GatewayServices>,
     aggregate: &AggregateRequest,
     request: &ClientRequest<'_>,
     mut recorder: CallRecorder,
@@ -82,7 +83,7 @@ pub(super) async fn handle_aggregate_listen(
         };
         let client_ctx = RequestContext { client_protocol: aggregate.client_protocol.clone(), ..ctx.clone() };
         // Only ownership is checked here. The server itself may be slow, so its own check is part of its stream.
-        match task_requests::find_unknown_task(gw, &client_ctx, &own).await {
+        match task_ownership::find_unknown_task(gw, &client_ctx, &own).await {
             Ok(None) => {}
             Ok(Some(task)) => {
                 let task = prefix_name(ctx.upstream.name().as_str(), &task);
@@ -139,14 +140,14 @@ struct ServerSubscription {
 
 impl ServerSubscription {
     /// Records the requested resources that the policy denies.
-    async fn record_denials(&self, gw: &Gateway, aggregate: &AggregateRequest, request: &ClientRequest<'_>) {
+    async fn record_denials(&self, gw: &GatewayServices, aggregate: &AggregateRequest, request: &ClientRequest<'_>) {
         let client_ctx = RequestContext { client_protocol: aggregate.client_protocol.clone(), ..self.ctx.clone() };
         record_denied(gw, &client_ctx, request, &self.resources).await;
     }
 }
 
 fn server_subscriptions(
-    gw: &Gateway,
+    gw: &GatewayServices,
     aggregate: &AggregateRequest,
     request: &ClientRequest<'_>,
 ) -> Vec<ServerSubscription> {
@@ -171,14 +172,25 @@ fn subscribed_uris(subscriptions: &[ServerSubscription]) -> Vec<(ServerName, Vec
     named.filter(|(_, uris)| !uris.is_empty()).collect()
 }
 
-async fn record_unknown_resource(gw: &Gateway, aggregate: &AggregateRequest, request: &ClientRequest<'_>, uri: &str) {
-    let mut recorder = CallRecorder::for_aggregate(aggregate, gw.new_call_id(), gw.clock.now());
+async fn record_unknown_resource(
+    gw: &GatewayServices,
+    aggregate: &AggregateRequest,
+    request: &ClientRequest<'_>,
+    uri: &str,
+) {
+    let mut recorder = CallRecorder::for_client(aggregate.client(), gw.new_call_id(), gw.clock.now());
     recorder.set_request(request);
     recorder.set_target(uri);
     gw.record_refusal(&mut recorder, &Refusal::UnknownReference).await;
 }
 
-async fn reply_not_found(gw: &Gateway, mut recorder: CallRecorder, about: &str, responder: Responder, text: String) {
+async fn reply_not_found(
+    gw: &GatewayServices,
+    mut recorder: CallRecorder,
+    about: &str,
+    responder: Responder,
+    text: String,
+) {
     recorder.set_target(about);
     responder.finish(text.into()).await;
     gw.record_refusal(&mut recorder, &Refusal::UnknownReference).await;
@@ -186,14 +198,14 @@ async fn reply_not_found(gw: &Gateway, mut recorder: CallRecorder, about: &str, 
 
 /// Starts one listener per server. Each runs until the receiver is dropped.
 fn spawn_listeners(
-    gw: &Arc<Gateway>,
+    gw: &Arc<GatewayServices>,
     aggregate: &AggregateRequest,
     subscriptions: Vec<ServerSubscription>,
 ) -> mpsc::Receiver<(ServerName, ServerStreamEvent)> {
     let (event_sender, events) = mpsc::channel(MAX_QUEUED_MESSAGES);
     for ServerSubscription { ctx, request_text: text, .. } in subscriptions {
         let (task, aggregate, event_sender) = (Arc::clone(gw), aggregate.clone(), event_sender.clone());
-        gw.spawn(async move { listen_with_retry(&task, &aggregate, &ctx, &text, &event_sender).await });
+        gw.tasks.spawn(async move { listen_with_retry(&task, &aggregate, &ctx, &text, &event_sender).await });
     }
     events
 }
@@ -201,13 +213,13 @@ fn spawn_listeners(
 /// Runs the stream until the client disconnects, loses access or has to subscribe again, or the gateway stops. Returns
 /// the error response if a server does not know a task that the client named and the stream has not started yet.
 async fn run_stream(
-    gw: &Arc<Gateway>,
+    gw: &Arc<GatewayServices>,
     aggregate: &AggregateRequest,
     request: &ClientRequest<'_>,
     subscriptions: Vec<ServerSubscription>,
     responder: &mut Responder,
 ) -> Option<Bytes> {
-    let mut changes = gw.late_lists.subscribe_changes();
+    let mut changes = aggregate.caches.late_lists.subscribe_changes();
     let mut aggregate = aggregate.clone();
     let named = subscribed_uris(&subscriptions);
     let mut events = spawn_listeners(gw, &aggregate, subscriptions);
@@ -244,7 +256,7 @@ async fn run_stream(
                 }
             }
             _ = keep_alive.tick() => responder.keep_alive().await,
-            _ = revalidation.tick() => match gw.revalidate_aggregate(&aggregate) {
+            _ = revalidation.tick() => match gw.config.revalidate_aggregate(&aggregate) {
                 StreamRevalidation::Unchanged => {}
                 StreamRevalidation::Revoked => break,
                 StreamRevalidation::Replaced(next) => {
@@ -260,7 +272,7 @@ async fn run_stream(
                 }
             },
             () = responder.wait_for_disconnect() => break,
-            () = gw.wait_for_shutdown() => break,
+            () = gw.shutdown.wait() => break,
         }
     }
     None
@@ -314,7 +326,7 @@ async fn collect_acknowledgements(
 
 /// Listens to one server and reconnects until the receiver is dropped.
 async fn listen_with_retry(
-    gw: &Gateway,
+    gw: &GatewayServices,
     aggregate: &AggregateRequest,
     ctx: &RequestContext,
     text: &str,
@@ -336,14 +348,14 @@ async fn listen_with_retry(
         tokio::select! {
             () = tokio::time::sleep(delay) => delay = (delay * 2).min(MAX_RECONNECT_DELAY),
             () = event_sender.closed() => return,
-            () = gw.wait_for_shutdown() => return,
+            () = gw.shutdown.wait() => return,
         }
     }
 }
 
 /// Opens the server's stream once, and relays it until it ends.
 async fn listen_once(
-    gw: &Gateway,
+    gw: &GatewayServices,
     aggregate: &AggregateRequest,
     ctx: &RequestContext,
     text: &str,
@@ -376,7 +388,7 @@ async fn listen_once(
                     let error = reply.error().and_then(|error| error.code.parse().ok());
                     ended = match error {
                         None | Some(code::INTERNAL_ERROR) => ServerStreamEnd::Temporary,
-                        Some(code::INVALID_PARAMS) if task_requests::has_task_ids(&request) => {
+                        Some(code::INVALID_PARAMS) if task_ownership::has_task_ids(&request) => {
                             ServerStreamEnd::TaskRejected(text.clone())
                         }
                         Some(_) => ServerStreamEnd::Permanent,

@@ -8,24 +8,25 @@ use http::StatusCode;
 
 use super::aggregate_server_sessions::{self, set_log_level};
 use super::{AggregateRequest, fan_out, merged_list, merged_server_info, merged_subscription};
-use crate::Gateway;
-use crate::http_server::mcp_endpoint::dispatch;
-use crate::http_server::reply;
-use crate::http_server::responder::Responder;
+use crate::methods::dispatch::dispatch;
 use crate::methods::{call_handler, unknown_method_reply};
-use crate::pipeline::{CallRecorder, Refusal, RequestSubject, parse_subject};
-use crate::request_context::{ClientProtocol, RequestContext};
+use crate::pipeline::CallRecorder;
+use crate::refusal::Refusal;
+use crate::reply;
+use crate::request_context::{ClientProtocol, RequestContext, RequestSubject, parse_subject};
+use crate::responder::Responder;
+use crate::services::GatewayServices;
 use crate::session::wait_for_cancel;
 use crate::upstream::UpstreamSendError;
 
 /// Routes a request.
 pub(crate) async fn route_request(
-    gw: &Arc<Gateway>,
+    gw: &Arc<GatewayServices>,
     aggregate: &AggregateRequest,
     request: &ClientRequest<'_>,
     responder: Responder,
 ) {
-    let mut recorder = CallRecorder::for_aggregate(aggregate, gw.new_call_id(), gw.clock.now());
+    let mut recorder = CallRecorder::for_client(aggregate.client(), gw.new_call_id(), gw.clock.now());
     recorder.set_request(request);
     if request.method().is_absent_in(aggregate.client_protocol.generation()) {
         return unknown_method_reply::reply_method_not_found(
@@ -73,12 +74,12 @@ pub(crate) async fn route_request(
 }
 
 /// Routes a notification or response.
-pub(crate) async fn route_one_way(gw: &Gateway, aggregate: &AggregateRequest, message: &ClientMessage<'_>) {
+pub(crate) async fn route_one_way(gw: &GatewayServices, aggregate: &AggregateRequest, message: &ClientMessage<'_>) {
     aggregate_server_sessions::deliver_one_way(gw, aggregate, message).await;
 }
 
 /// Ends the client's sessions with all servers.
-pub(crate) async fn end_session(gw: &Gateway, aggregate: &AggregateRequest) {
+pub(crate) async fn end_session(gw: &GatewayServices, aggregate: &AggregateRequest) {
     aggregate_server_sessions::end_session(gw, aggregate).await;
 }
 
@@ -101,7 +102,7 @@ fn parse_server_subject<'r>(
 /// Sends a request to the server that it names. If that is not one of the grant's servers, the target is reported as
 /// not found.
 async fn route_to_server(
-    gw: &Gateway,
+    gw: &GatewayServices,
     aggregate: &AggregateRequest,
     request: &ClientRequest<'_>,
     subject: &RequestSubject<'_>,
@@ -149,7 +150,7 @@ async fn route_to_server(
 }
 
 async fn reply_not_found(
-    gw: &Gateway,
+    gw: &GatewayServices,
     aggregate: &AggregateRequest,
     request: &ClientRequest<'_>,
     subject: &RequestSubject<'_>,
@@ -168,7 +169,7 @@ async fn reply_not_found(
 }
 
 async fn reject(
-    gw: &Gateway,
+    gw: &GatewayServices,
     aggregate: &AggregateRequest,
     mut recorder: CallRecorder,
     responder: Responder,
@@ -181,7 +182,7 @@ async fn reject(
 
 /// Responds with a result from the gateway itself, given as JSON.
 pub(super) async fn reply_locally(
-    gw: &Gateway,
+    gw: &GatewayServices,
     request: &ClientRequest<'_>,
     result: &str,
     mut recorder: CallRecorder,
@@ -193,7 +194,7 @@ pub(super) async fn reply_locally(
 
 /// Sends the client's log level to all servers, and stores it for sessions that are opened later.
 async fn handle_set_level(
-    gw: &Arc<Gateway>,
+    gw: &Arc<GatewayServices>,
     aggregate: &AggregateRequest,
     request: &ClientRequest<'_>,
     mut recorder: CallRecorder,
@@ -205,7 +206,7 @@ async fn handle_set_level(
         responder.finish(gatelodge_mcp::error_response(Some(request.id()), code, what, None).into()).await;
         return gw.write_row(recorder.rejection_row(code, what)).await;
     };
-    gw.persist_log_level(session, &level).await;
+    gw.sessions.persist_log_level(session, &level).await;
     let level: Arc<str> = level.as_ref().into();
     fan_out::fan_out(gw, aggregate, |gw, server_ctx| {
         let (part, level) = (session.server_sessions.find(server_ctx.upstream.name()), Arc::clone(&level));

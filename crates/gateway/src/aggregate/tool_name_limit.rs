@@ -7,7 +7,6 @@ use gatelodge_mcp::aggregate_names::prefix_name;
 use gatelodge_store::ServerName;
 use tracing::warn;
 
-use crate::Gateway;
 use crate::request_context::RequestContext;
 
 /// Longest name that is safe with known clients. Claude Code allows 64 characters for `mcp__`, its own name for the
@@ -29,11 +28,11 @@ fn is_within_limit(name: &str) -> bool {
     name.chars().count() <= MAX_TOOL_NAME_CHARS
 }
 
-impl Gateway {
+impl WarnedNames {
     /// Logs a warning for each name that is too long, once per name.
     pub(super) fn warn_of_long_names<'n>(&self, ctx: &RequestContext, names: impl Iterator<Item = &'n str>) {
         for name in names.filter(|name| !is_within_limit(name)) {
-            let mut warned = self.warned_names.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut warned = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             if warned.len() < MAX_WARNED_NAMES && warned.insert(name.to_owned()) {
                 let (server, length, name) =
                     (ctx.upstream.name(), name.chars().count(), gatelodge_mcp::quote_excerpt(name));

@@ -18,18 +18,20 @@ use http::StatusCode;
 
 use super::policy_exempt_messages::reply_failure;
 use super::tool_listing_refresh::apply_listing;
-use crate::Gateway;
-use crate::http_server::reply;
-use crate::http_server::responder::Responder;
-use crate::message_body::MessageBody;
+use crate::body::MessageBody;
 use crate::pipeline::{
-    CallRecorder, ForwardContext, ForwardOutcome, Permit, ProgressRelay, RESULT_TYPE_COMPLETE, Refusal, forward,
-    response_for_client, response_status, result_text, without_result_type,
+    CallRecorder, ForwardContext, ForwardOutcome, RESULT_TYPE_COMPLETE, forward, response_for_client, response_status,
+    result_text, without_result_type,
 };
+use crate::refusal::Refusal;
+use crate::reply;
 use crate::request_context::{ProtocolTranslation, RequestContext};
-use crate::tool_categories::ServerToolCategories;
+use crate::responder::Responder;
+use crate::services::GatewayServices;
+use crate::session::ProgressRelay;
 use crate::upstream::{
-    CachedToolList, ListResponseBaseline, ToolListing, UpstreamRequest, UpstreamResponse, UpstreamSendError,
+    CachedToolList, ListResponseBaseline, Permit, ServerToolCategories, ToolListing, UpstreamRequest, UpstreamResponse,
+    UpstreamSendError,
 };
 
 /// Maximum number of pages. Real servers have a few; a list with more pages than this is assumed to be endless.
@@ -69,7 +71,7 @@ pub(crate) fn list_member_names(method: &Method<'_>) -> (&'static str, &'static 
 
 /// Handles a list request.
 pub(crate) async fn handle_list(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     mut recorder: CallRecorder,
@@ -109,7 +111,7 @@ pub(crate) const UNKNOWN_CURSOR_MESSAGE: &str =
 /// Rejects a cursor: lists are returned whole, so the gateway never issues one. Returns the responder if there is no
 /// cursor.
 pub(crate) async fn reject_cursor(
-    gw: &Gateway,
+    gw: &GatewayServices,
     request: &ClientRequest<'_>,
     generation: ProtocolGeneration,
     recorder: &mut CallRecorder,
@@ -135,7 +137,7 @@ pub(crate) async fn reject_cursor(
 
 /// Builds the response from the pages.
 async fn build_response(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     pages: &ListFetchResult,
@@ -161,7 +163,7 @@ async fn build_response(
             };
             let listed = match &listing {
                 Some(listing) if listing.starts_with_response(&first.text) => {
-                    listing.list_cache.get_or_build(ctx, build_list)
+                    listing.list_cache.get_or_build(ctx.tool_list_cache_key(), build_list)
                 }
                 _ => build_list(),
             };
@@ -176,7 +178,7 @@ async fn build_response(
 }
 
 /// Returns the pinned tools from the server's last listing that the grant may see.
-pub(crate) async fn pinned_tools(gw: &Gateway, ctx: &RequestContext) -> Vec<String> {
+pub(crate) async fn pinned_tools(gw: &GatewayServices, ctx: &RequestContext) -> Vec<String> {
     // Tools that cannot be looked up are not shown.
     let Ok(Some(known)) = gw.tool_pins.server_tools(ctx.upstream.name()).await else { return Vec::new() };
     let texts: Vec<&str> = known.offered.iter().map(|tool| tool.text.as_str()).collect();
@@ -192,7 +194,7 @@ pub(crate) async fn pinned_tools(gw: &Gateway, ctx: &RequestContext) -> Vec<Stri
 
 /// Fetches all pages of a list. `build_page_request` builds the request for the page that a cursor refers to.
 pub(crate) async fn fetch_list(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     wanted: &ListRequest<'_>,
     responder: &mut Responder,
@@ -205,7 +207,7 @@ pub(crate) async fn fetch_list(
 /// the session has expired.
 pub(crate) async fn fetch_list_within(
     time: Duration,
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     wanted: &ListRequest<'_>,
     responder: &mut Responder,
@@ -257,7 +259,7 @@ impl PageLoopDetector {
 }
 
 async fn fetch_pages(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     wanted: &ListRequest<'_>,
     responder: &mut Responder,
@@ -352,15 +354,15 @@ fn unchanged_page(listing: &ToolListing, message: &Bytes, spans: &ServerResponse
     listing.is_from_pages(std::slice::from_ref(&page)).then_some(page)
 }
 
-async fn drain(gw: &Gateway, exchange: Option<UpstreamResponse>) {
+async fn drain(gw: &GatewayServices, exchange: Option<UpstreamResponse>) {
     if let Some(mut exchange) = exchange {
-        exchange.drain(gw).await;
+        exchange.drain(&gw.metrics).await;
     }
 }
 
 /// Builds a single page of all entries that the grant may see, each unchanged.
 fn filter_entries(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     method: &Method<'_>,
     pages: &[Bytes],

@@ -7,16 +7,17 @@ use gatelodge_mcp::{ClientRequest, Method, ProtocolGeneration, code, error_respo
 use gatelodge_store::CallOutcome;
 use http::StatusCode;
 
-use crate::Gateway;
-use crate::http_server::responder::Responder;
-use crate::pipeline::{CallRecorder, Refusal};
+use crate::pipeline::CallRecorder;
+use crate::refusal::Refusal;
 use crate::request_context::{ProtocolTranslation, RequestContext};
+use crate::responder::Responder;
+use crate::services::GatewayServices;
 use crate::session::Session;
 
 /// Replies to a request whose method the upstream's protocol generation lacks. For any other method, returns the
 /// recorder and the responder, so that the caller can handle the request.
 pub(crate) async fn reply_if_untranslatable(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     mut recorder: CallRecorder,
@@ -55,7 +56,7 @@ pub(crate) fn check_translatable(ctx: &RequestContext, request: &ClientRequest<'
 
 /// Translates the result of `initialize` into a result of `server/discover`.
 fn discover_result(ctx: &RequestContext, session: &Session) -> String {
-    let server_info = read(&session.server_info, &JsonLimits::REPLY).ok();
+    let server_info = read(&session.negotiated.server_info, &JsonLimits::REPLY).ok();
     let member = |name: &str| server_info.as_ref().and_then(|server_info| server_info.root().get(name));
     let capabilities = member("capabilities").filter(|own| own.kind() == JsonKind::Object);
     let capabilities = capabilities.map_or_else(|| "{}".to_owned(), shared_capabilities);
@@ -76,11 +77,11 @@ fn discover_result(ctx: &RequestContext, session: &Session) -> String {
     ctx.upstream.secret_redactor().redact_json(out)
 }
 
-async fn set_log_level(gw: &Gateway, ctx: &RequestContext, request: &ClientRequest<'_>) -> String {
+async fn set_log_level(gw: &GatewayServices, ctx: &RequestContext, request: &ClientRequest<'_>) -> String {
     let level = request.params().and_then(|params| params.get("level")?.as_str());
     match (level, ctx.session()) {
         (Some(level), Some(session)) => {
-            gw.persist_log_level(session, &level).await;
+            gw.sessions.persist_log_level(session, &level).await;
             result_response(request.id(), "{}")
         }
         _ => error_response(Some(request.id()), code::INVALID_PARAMS, "`params.level` must be a string", None),

@@ -9,23 +9,23 @@ use gatelodge_mcp::{
 use gatelodge_store::CallOutcome;
 use http::StatusCode;
 
-use super::client_input::is_input_method;
-use super::initialize::reopen_if_stale;
-use super::server_message_filter::{check_response_allowed, send_one_way};
-use crate::Gateway;
-use crate::http_server::reply;
-use crate::http_server::responder::Responder;
+use crate::pipeline::client_input::is_input_method;
+use crate::pipeline::server_message_filter::{check_response_allowed, decline_permit, send_one_way};
+use crate::pipeline::upstream_session::handshake::reopen_if_stale;
 use crate::pipeline::{
-    CallRecorder, ForwardContext, ForwardOutcome, Permit, ProgressRelay, Refusal, forward, response_for_client,
-    response_status, rewrite_for_upstream,
+    CallRecorder, ForwardContext, ForwardOutcome, forward, response_for_client, response_status, rewrite_for_upstream,
 };
+use crate::refusal::Refusal;
+use crate::reply;
 use crate::request_context::{ProtocolTranslation, RequestContext};
-use crate::session::ClientResponseDestination;
-use crate::upstream::{UpstreamRequest, UpstreamResponse, UpstreamSendError};
+use crate::responder::Responder;
+use crate::services::GatewayServices;
+use crate::session::{ClientResponseDestination, ProgressRelay};
+use crate::upstream::{Permit, UpstreamRequest, UpstreamResponse, UpstreamSendError};
 
 /// Forwards a request that every policy allows, and its response.
 pub(crate) async fn forward_request(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     mut recorder: CallRecorder,
@@ -38,24 +38,24 @@ pub(crate) async fn forward_request(
             }
             responder.finish_with_status(status, text).await;
             gw.write_row(recorder.outcome_row(outcome, Some(exchange.status.as_u16()))).await;
-            exchange.drain(gw).await;
+            exchange.drain(&gw.metrics).await;
         }
         Err(error) => reply_failure(gw, request.id(), &mut recorder, error, responder).await,
     }
 }
 
 /// Stores the client's log level, to restore it after the server has lost the session.
-async fn store_log_level(gw: &Gateway, ctx: &RequestContext, request: &ClientRequest<'_>) {
+async fn store_log_level(gw: &GatewayServices, ctx: &RequestContext, request: &ClientRequest<'_>) {
     let level = request.params().filter(|_| *request.method() == Method::SetLevel);
     let level = level.and_then(|params| params.get("level")?.as_str());
     if let Some((session, level)) = ctx.session().zip(level) {
-        gw.persist_log_level(session, &level).await;
+        gw.sessions.persist_log_level(session, &level).await;
     }
 }
 
 /// Replies to a request that is not subject to the policy and got no response from the upstream.
 pub(crate) async fn reply_failure(
-    gw: &Gateway,
+    gw: &GatewayServices,
     id: &RequestId<'_>,
     recorder: &mut CallRecorder,
     error: UpstreamSendError,
@@ -67,7 +67,7 @@ pub(crate) async fn reply_failure(
 
 /// Like [`reply_failure`], with a given refusal and outcome.
 pub(super) async fn reply_refusal(
-    gw: &Gateway,
+    gw: &GatewayServices,
     id: &RequestId<'_>,
     recorder: &mut CallRecorder,
     why: (Refusal, CallOutcome),
@@ -84,7 +84,7 @@ pub(super) async fn reply_refusal(
 }
 
 async fn exchange_for_client(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     recorder: &CallRecorder,
@@ -108,7 +108,7 @@ async fn exchange_for_client(
 
 /// Sends a request with an id assigned by the gateway, and returns the upstream's response unchanged.
 pub(crate) async fn exchange_with_upstream(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     recorder: &CallRecorder,
@@ -139,11 +139,11 @@ pub(crate) async fn exchange_with_upstream(
 }
 
 /// Forwards a notification or response, with its ids translated to the upstream's.
-pub(crate) async fn forward_one_way(gw: &Gateway, ctx: &RequestContext, message: &ClientMessage<'_>) {
+pub(crate) async fn forward_one_way(gw: &GatewayServices, ctx: &RequestContext, message: &ClientMessage<'_>) {
     if ctx.translation() == ProtocolTranslation::ToStateless {
         return handle_locally(gw, ctx, message).await;
     }
-    let mut recorder = CallRecorder::for_request(ctx, gw.new_call_id(), gw.clock.now());
+    let mut recorder = gw.new_recorder(ctx);
     if cancel_locally(ctx, message) {
         recorder.set_method(Method::Cancelled.name());
         return gw.write_row(recorder.outcome_row(CallOutcome::Ok, None)).await;
@@ -188,9 +188,9 @@ pub(crate) async fn forward_one_way(gw: &Gateway, ctx: &RequestContext, message:
 
 /// Handles notifications and responses for a stateless upstream, which cannot receive them: a cancellation ends the
 /// request, a response is passed to the waiting call, and everything else is dropped.
-async fn handle_locally(gw: &Gateway, ctx: &RequestContext, message: &ClientMessage<'_>) {
+async fn handle_locally(gw: &GatewayServices, ctx: &RequestContext, message: &ClientMessage<'_>) {
     let Some(session) = ctx.session() else { return };
-    let mut recorder = CallRecorder::for_request(ctx, gw.new_call_id(), gw.clock.now());
+    let mut recorder = gw.new_recorder(ctx);
     let is_taken = match message {
         ClientMessage::Notification(notification) if *notification.method() == Method::Cancelled => {
             recorder.set_method(notification.method().name());
@@ -246,7 +246,7 @@ fn notification_permit(ctx: &RequestContext, notification: &ClientNotification<'
 /// # Errors
 /// The active policy no longer allows the server request. The error contains a permit for declining it.
 fn response_permit(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     response: &ClientResponse<'_>,
     recorder: &mut CallRecorder,
@@ -257,7 +257,7 @@ fn response_permit(
             if is_input_method(&method)
                 && let Err(refusal) = check_response_allowed(gw, ctx, &method, recorder)
             {
-                let permit = Permit::for_declined_server_request(ctx, &request_id, &refusal);
+                let permit = decline_permit(ctx, &request_id, &refusal);
                 return Err(Box::new((refusal, permit)));
             }
             if let ClientResponsePayload::Result(result) = response.payload()

@@ -1,20 +1,12 @@
-//! `resources/subscribe` for stateful clients. Subscriptions are stored with the session and restored when the server
-//! has lost them.
-
-use std::sync::Arc;
+//! `resources/subscribe` for stateful clients. Subscriptions are stored with the session.
 
 use gatelodge_mcp::http_headers::ProtocolError;
-use gatelodge_mcp::translate::to_json_string;
 use gatelodge_mcp::{ClientRequest, Method, code};
-use gatelodge_mutants::mutant;
 use http::StatusCode;
 
-use super::server_message_filter::{AllowedResource, authorize_resource};
-use crate::Gateway;
-use crate::pipeline::{CallRecorder, Permit, Refusal, RequestSubject, await_own_response, result_text};
-use crate::request_context::RequestContext;
-use crate::session::Session;
-use crate::upstream::UpstreamRequest;
+use crate::refusal::Refusal;
+use crate::request_context::{RequestContext, RequestSubject};
+use crate::services::GatewayServices;
 
 /// Checks the limit on subscriptions per session.
 ///
@@ -35,12 +27,12 @@ pub(super) fn check_subscription_limit(
 
 /// Handles subscriptions for a stateless upstream, which cannot store them.
 pub(super) async fn subscribe_locally(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     subject: &RequestSubject<'_>,
 ) -> Option<String> {
-    ctx.session().filter(|session| session.is_upstream_stateless())?;
+    ctx.session().filter(|session| session.negotiated.is_upstream_stateless())?;
     if !matches!(request.method(), Method::ResourcesSubscribe | Method::ResourcesUnsubscribe) {
         return None;
     }
@@ -50,20 +42,20 @@ pub(super) async fn subscribe_locally(
 
 /// Stores a subscription after the server has accepted it.
 pub(super) async fn store_subscription(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     subject: &RequestSubject<'_>,
 ) {
     let Some((session, uri)) = ctx.session().zip(subject.target()) else { return };
     if *request.method() == Method::ResourcesSubscribe && session.subscriptions.add(uri) {
-        gw.persist_subscriptions(&session.subscriptions).await;
+        gw.sessions.persist_subscriptions(&session.subscriptions).await;
     }
 }
 
 /// Removes a subscription, whether or not the request succeeds.
 pub(super) async fn remove_subscription(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     subject: &RequestSubject<'_>,
@@ -73,84 +65,6 @@ pub(super) async fn remove_subscription(
     let server_part = session.server().is_none().then(|| session.subscriptions.for_server(ctx.upstream.name()));
     let subscriptions = server_part.as_ref().unwrap_or(&session.subscriptions);
     if *request.method() == Method::ResourcesUnsubscribe && subscriptions.remove(uri) {
-        gw.persist_subscriptions(subscriptions).await;
+        gw.sessions.persist_subscriptions(subscriptions).await;
     }
-}
-
-/// Restores the session's subscriptions in the background after the server has reopened the session. Does nothing if
-/// they have already been restored or are being restored.
-pub(crate) fn resubscribe(gw: &Gateway, ctx: &RequestContext) {
-    let Some(session) = ctx.session().filter(|session| !session.is_upstream_stateless()) else { return };
-    if session.upstream_link().is_ended() {
-        return;
-    }
-    let attempt = session.handshake_attempts();
-    if !session.subscriptions.try_begin_subscribing(attempt) || !session.subscriptions.has_any() {
-        return;
-    }
-    let Some(gw) = gw.arc_self() else { return };
-    let (own, ctx, session) = (Arc::clone(&gw), ctx.clone(), Arc::clone(session));
-    gw.spawn(async move {
-        let mut all_answered = true;
-        for uri in session.subscriptions.uris() {
-            if session.handshake_attempts() != attempt || session.upstream_link().is_ended() {
-                all_answered = false;
-                break;
-            }
-            // The client may have unsubscribed meanwhile.
-            let allowed = authorize_subscription(&own, &ctx, &session, &uri)
-                .await
-                .filter(|_| session.subscriptions.contains(&uri));
-            if let Some(allowed) = allowed {
-                all_answered &= send_subscription(&own, &ctx, &Method::ResourcesSubscribe, &allowed).await.is_some();
-            }
-        }
-        if !all_answered && !mutant!("failed-subscription-not-retried") {
-            session.subscriptions.request_resubscribe(attempt);
-        }
-    });
-}
-
-/// Returns the resource if the policy still allows the subscription. A denial is recorded only once, until the
-/// subscription is allowed again.
-pub(super) async fn authorize_subscription(
-    gw: &Gateway,
-    ctx: &RequestContext,
-    session: &Session,
-    uri: &str,
-) -> Option<AllowedResource> {
-    let reason = match authorize_resource(gw, ctx, uri) {
-        Ok(allowed) => {
-            session.subscriptions.clear_denied(uri);
-            return Some(allowed);
-        }
-        Err(reason) => reason,
-    };
-    if session.subscriptions.mark_denied(uri) {
-        let mut recorder = CallRecorder::for_request(ctx, gw.new_call_id(), gw.clock.now());
-        recorder.set_method(Method::ResourcesSubscribe.name());
-        recorder.set_subject(ctx, Some(uri), None);
-        gw.record_refusal(&mut recorder, &Refusal::Denied(reason)).await;
-    }
-    None
-}
-
-/// Subscribes or unsubscribes upstream. Returns whether the server accepted the request, or `None` if it did not
-/// respond.
-pub(super) async fn send_subscription(
-    gw: &Gateway,
-    ctx: &RequestContext,
-    method: &Method<'_>,
-    allowed: &AllowedResource,
-) -> Option<bool> {
-    let (call, uri) = (gw.new_call_id(), to_json_string(allowed.uri()));
-    let name = method.name();
-    let text = format!(r#"{{"jsonrpc":"2.0","id":"{call}","method":"{name}","params":{{"uri":{uri}}}}}"#);
-    let permit = Permit::for_subscription(allowed, ctx.message_for_upstream(UpstreamRequest::request(text, call)));
-    let asking = async {
-        let mut exchange = gw.upstream_client.send(&ctx.upstream, permit).await.ok()?;
-        let answer = await_own_response(gw, &mut exchange, call).await.ok()?;
-        Some(answer.is_some_and(|answer| matches!(result_text(&answer, &gw.settings.reply_limits), Ok(Some(_)))))
-    };
-    tokio::time::timeout(gw.settings.connect_timeout * 2, asking).await.ok()?
 }

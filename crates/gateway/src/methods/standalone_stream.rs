@@ -11,20 +11,20 @@ use gatelodge_store::CallOutcome;
 use http::{HeaderValue, Response, StatusCode};
 use tokio::sync::{Notify, mpsc};
 
-use super::initialize::{reopen_if_stale, reopen_session};
-use super::resources_subscribe;
-use super::server_message_filter::{filter_standalone_notification, relay_server_request};
-use super::session_recovery::{can_mean_lost_session, is_session_lost};
+use super::advertised_lists::advertised_list_changes;
 use super::subscriptions_listen::notification_filter::NotificationFilter;
-use crate::Gateway;
-use crate::http_server::http_bodies::ReplyBody;
-use crate::http_server::reply;
-use crate::list_changed::{ListChangedSet, list_changed_notification as changed_list};
-use crate::pipeline::{CallRecorder, InFlightGuard, Permit, Refusal};
-use crate::request_context::RequestContext;
+use crate::pipeline::resource_subscription;
+use crate::pipeline::server_message_filter::{filter_standalone_notification, relay_server_request};
+use crate::pipeline::upstream_session::handshake::{reopen_if_stale, reopen_session};
+use crate::pipeline::upstream_session::session_recovery::{can_mean_lost_session, is_session_lost};
+use crate::refusal::Refusal;
+use crate::reply::{ReplyBody, http_response};
+use crate::request_context::{RequestContext, StreamRevalidation};
+use crate::runtime::InFlightGuard;
+use crate::services::GatewayServices;
+use crate::session::list_changed::{ListChangedSet, list_changed_notification as changed_list};
 use crate::session::{STANDALONE_STREAM, Session, SseEventId, StandaloneStreamState};
-use crate::stream_revalidation::StreamRevalidation;
-use crate::upstream::{UpstreamRequest, UpstreamResponse, UpstreamSendError};
+use crate::upstream::{Permit, UpstreamRequest, UpstreamResponse, UpstreamSendError};
 
 pub(crate) const MAX_QUEUED_EVENTS: usize = 64;
 /// Delay before the upstream's stream is reopened after it has ended.
@@ -37,59 +37,62 @@ pub(crate) const STREAM_HANDOVER_TIMEOUT: Duration = Duration::from_secs(1);
 pub(crate) const REVALIDATION_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Resumes a stream that the client lost: a response stream or the standalone stream.
-pub(crate) async fn resume_stream(gw: &Arc<Gateway>, ctx: RequestContext, last: &str) -> Response<ReplyBody> {
+pub(crate) async fn resume_stream(gw: &Arc<GatewayServices>, ctx: RequestContext, last: &str) -> Response<ReplyBody> {
     let Some(session) = ctx.session() else {
-        return reply::http_error_response(StatusCode::BAD_REQUEST, "start with `initialize`");
+        return http_response::http_error_response(StatusCode::BAD_REQUEST, "start with `initialize`");
     };
-    let event_id = session.replay_buffers().parse_event_id(last);
+    let event_id = session.streams.replay_buffers.parse_event_id(last);
     if let Some(last_event) = event_id.filter(|place| place.stream == STANDALONE_STREAM) {
         return open_stream(gw, ctx, Some(last_event)).await;
     }
-    let Some(last_event) = event_id.filter(|place| session.replay_buffers().find_missed_events(*place).is_some())
+    let Some(last_event) = event_id.filter(|place| session.streams.replay_buffers.find_missed_events(*place).is_some())
     else {
         return reply_unknown_event(gw, &ctx).await;
     };
     match acquire_stream_slot(gw, &ctx).await {
-        Err(refusal) => reply::http_error_response(StatusCode::TOO_MANY_REQUESTS, &refusal.message()),
-        Ok(in_flight) => match session.replay_buffers().resume_stream(last_event, in_flight) {
-            Some(events) => reply::event_stream_response(events),
+        Err(refusal) => http_response::http_error_response(StatusCode::TOO_MANY_REQUESTS, &refusal.message()),
+        Ok(in_flight) => match session.streams.replay_buffers.resume_stream(last_event, in_flight) {
+            Some(events) => http_response::event_stream_response(events),
             None => reply_unknown_event(gw, &ctx).await,
         },
     }
 }
 
 /// Replies that the missed events are not available.
-async fn reply_unknown_event(gw: &Gateway, ctx: &RequestContext) -> Response<ReplyBody> {
-    let mut recorder = CallRecorder::for_request(ctx, gw.new_call_id(), gw.clock.now());
+async fn reply_unknown_event(gw: &GatewayServices, ctx: &RequestContext) -> Response<ReplyBody> {
+    let mut recorder = gw.new_recorder(ctx);
     recorder.set_method("GET");
     gw.record_refusal(&mut recorder, &Refusal::UnknownReference).await;
-    reply::http_error_response(StatusCode::BAD_REQUEST, "the events after `Last-Event-ID` are no longer available")
+    http_response::http_error_response(
+        StatusCode::BAD_REQUEST,
+        "the events after `Last-Event-ID` are no longer available",
+    )
 }
 
 /// Opens the standalone stream, optionally resuming after the last event that the client received. The stream ends when
 /// the client disconnects, opens another stream or ends the session, when the grant loses access to the server, or when
 /// the gateway stops.
 pub(crate) async fn open_stream(
-    gw: &Arc<Gateway>,
+    gw: &Arc<GatewayServices>,
     ctx: RequestContext,
     last_event: Option<SseEventId>,
 ) -> Response<ReplyBody> {
     let in_flight = match acquire_stream_slot(gw, &ctx).await {
         Ok(in_flight) => in_flight,
-        Err(refusal) => return reply::http_error_response(StatusCode::TOO_MANY_REQUESTS, &refusal.message()),
+        Err(refusal) => return http_response::http_error_response(StatusCode::TOO_MANY_REQUESTS, &refusal.message()),
     };
     let (events, receiver) = mpsc::channel(MAX_QUEUED_EVENTS);
     let task = Arc::clone(gw);
-    gw.spawn(async move {
+    gw.tasks.spawn(async move {
         serve_stream(task, ctx, last_event, events).await;
         drop(in_flight);
     });
-    reply::event_stream_response(receiver)
+    http_response::event_stream_response(receiver)
 }
 
 /// Acquires one of the grant's stream slots, and records the request.
-pub(crate) async fn acquire_stream_slot(gw: &Gateway, ctx: &RequestContext) -> Result<InFlightGuard, Refusal> {
-    let mut recorder = CallRecorder::for_request(ctx, gw.new_call_id(), gw.clock.now());
+pub(crate) async fn acquire_stream_slot(gw: &GatewayServices, ctx: &RequestContext) -> Result<InFlightGuard, Refusal> {
+    let mut recorder = gw.new_recorder(ctx);
     recorder.set_method("GET");
     match InFlightGuard::for_stream(&ctx.grant) {
         Ok(in_flight) => {
@@ -104,33 +107,33 @@ pub(crate) async fn acquire_stream_slot(gw: &Gateway, ctx: &RequestContext) -> R
 }
 
 async fn serve_stream(
-    gw: Arc<Gateway>,
+    gw: Arc<GatewayServices>,
     ctx: RequestContext,
     last_event: Option<SseEventId>,
     events: mpsc::Sender<Bytes>,
 ) {
     let Some(session) = ctx.session() else { return };
-    let handle = session.open_stream();
+    let handle = session.streams.open();
     // The response headers are sent with the first bytes, and clients wait for them.
     let _ = events.send(Bytes::from_static(SSE_KEEP_ALIVE.as_bytes())).await;
-    let _earlier_has_ended = tokio::time::timeout(STREAM_HANDOVER_TIMEOUT, session.stream_lock.lock()).await;
-    let missed = last_event.and_then(|place| session.replay_buffers().find_missed_events(place));
-    let last_event_id = missed.as_ref().and_then(|_| session.last_event_id());
+    let _earlier_has_ended = tokio::time::timeout(STREAM_HANDOVER_TIMEOUT, session.streams.lock.lock()).await;
+    let missed = last_event.and_then(|place| session.streams.replay_buffers.find_missed_events(place));
+    let last_event_id = missed.as_ref().and_then(|_| session.streams.last_event_id());
     send_backlog(session, missed, &events).await;
-    let (mut own, mut last_heard, mut is_due) = (ctx.clone(), last_event_id, false);
-    while let Some(next) = serve_until_change(&gw, &own, last_heard, &mut is_due, &events, &handle).await {
+    let (mut own, mut last_received_id, mut is_due) = (ctx.clone(), last_event_id, false);
+    while let Some(next) = serve_until_change(&gw, &own, last_received_id, &mut is_due, &events, &handle).await {
         is_due = true;
         // A replaced server does not know the events of the previous one.
-        last_heard = session.last_event_id().filter(|_| Arc::ptr_eq(&own.upstream, &next.upstream));
+        last_received_id = session.streams.last_event_id().filter(|_| Arc::ptr_eq(&own.upstream, &next.upstream));
         own = next;
     }
-    session.close_stream(&handle);
+    session.streams.close(&handle);
 }
 
 /// Serves the stream under one configuration, after sending `list_changed` if `is_due`. Returns the context to continue
 /// with after a configuration change, or `None` if the stream has ended.
 async fn serve_until_change(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     last_event_id: Option<HeaderValue>,
     is_due: &mut bool,
@@ -140,7 +143,7 @@ async fn serve_until_change(
     let session = ctx.session()?;
     let mut keep_alive = tokio::time::interval(gw.settings.keep_alive_interval);
     let mut revalidation = tokio::time::interval(REVALIDATION_INTERVAL);
-    let encode = |text: &str| session.replay_buffers().append_event(STANDALONE_STREAM, text);
+    let encode = |text: &str| session.streams.replay_buffers.append_event(STANDALONE_STREAM, text);
     let mut upstream = std::pin::pin!(follow_upstream_stream(gw, ctx, last_event_id, events, encode));
     let mut notifying = std::pin::pin!(notify_list_changes(gw, ctx, events, encode));
     loop {
@@ -152,14 +155,14 @@ async fn serve_until_change(
                     return None;
                 }
             }
-            _ = revalidation.tick() => match gw.revalidate(ctx) {
+            _ = revalidation.tick() => match gw.config.revalidate(ctx) {
                 StreamRevalidation::Unchanged => {}
                 StreamRevalidation::Replaced(next) => return Some(*next),
                 StreamRevalidation::Revoked => return None,
             },
             () = handle.notified() => return None,
             () = events.closed() => return None,
-            () = gw.wait_for_shutdown() => return None,
+            () = gw.shutdown.wait() => return None,
         }
     }
 }
@@ -170,7 +173,7 @@ pub(crate) async fn send_backlog(session: &Session, missed: Option<Vec<Bytes>>, 
     let first = match missed {
         Some(missed) => missed,
         None if session.revision() >= Revision::R2025_11_25 => {
-            vec![session.replay_buffers().priming_event(STANDALONE_STREAM)]
+            vec![session.streams.replay_buffers.priming_event(STANDALONE_STREAM)]
         }
         None => Vec::new(),
     };
@@ -183,13 +186,13 @@ pub(crate) async fn send_backlog(session: &Session, missed: Option<Vec<Bytes>>, 
 
 /// Sends `list_changed` for every list the server advertised, once the advertised set is known.
 pub(crate) async fn notify_list_changes(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     events: &mpsc::Sender<Bytes>,
     encode: impl Fn(&str) -> Bytes,
 ) {
     let Some(session) = ctx.session() else { return };
-    for method in gw.advertised_list_changes(ctx, session).await.methods() {
+    for method in advertised_list_changes(gw, ctx, session).await.methods() {
         let Ok(place) = events.reserve().await else { return };
         place.send(encode(&changed_list(&method)));
     }
@@ -198,7 +201,7 @@ pub(crate) async fn notify_list_changes(
 /// Follows the upstream's standalone stream from the last event, and relays its messages, encoded with `encode`. If the
 /// upstream has no stream, waits forever, so that the client's stream stays open.
 pub(crate) async fn follow_upstream_stream(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     last: Option<HeaderValue>,
     events: &mpsc::Sender<Bytes>,
@@ -214,11 +217,11 @@ pub(crate) async fn follow_upstream_stream(
     loop {
         reopen_if_stale(gw, ctx).await;
         // A concurrent reopening restores the subscriptions itself.
-        if ctx.session().is_some_and(|session| session.reopen_lock.try_lock().is_ok()) {
-            resources_subscribe::resubscribe(gw, ctx);
+        if ctx.session().is_some_and(|session| session.upstream_link.reopen_lock.try_lock().is_ok()) {
+            resource_subscription::resubscribe(gw, ctx);
         }
         let (attempt, started_at) = (handshake_attempts(ctx), Instant::now());
-        let last = ctx.upstream_session().and_then(|session| session.last_event_id());
+        let last = ctx.upstream_session().and_then(|session| session.streams.last_event_id());
         let is_resumed = last.is_some();
         let Some(permit) = stream_permit(gw, ctx, last).await else { return std::future::pending().await };
         match gw.upstream_client.send(&ctx.upstream, permit).await {
@@ -316,7 +319,7 @@ fn refusal_status(answer: &Result<UpstreamResponse, UpstreamSendError>) -> Statu
 
 /// Returns whether the upstream has lost the session, judged by the status and a ping. Returns `None` if neither is
 /// conclusive.
-async fn is_session_forgotten(gw: &Gateway, ctx: &RequestContext, status: StatusCode) -> Option<bool> {
+async fn is_session_forgotten(gw: &GatewayServices, ctx: &RequestContext, status: StatusCode) -> Option<bool> {
     ctx.upstream_session()?;
     match status == StatusCode::NOT_FOUND || can_mean_lost_session(ctx, status) {
         true => is_session_lost(gw, ctx).await,
@@ -326,15 +329,15 @@ async fn is_session_forgotten(gw: &Gateway, ctx: &RequestContext, status: Status
 
 /// Reopens a session that the upstream has lost. Calls would do this too, but a client that only listens makes none.
 /// Returns the number of handshake attempts.
-async fn reopen_forgotten_session(gw: &Gateway, ctx: &RequestContext) -> Option<u64> {
+async fn reopen_forgotten_session(gw: &GatewayServices, ctx: &RequestContext) -> Option<u64> {
     let session = ctx.upstream_session()?;
-    reopen_session(gw, ctx, Some(session.handshake_attempts())).await;
-    Some(session.handshake_attempts())
+    reopen_session(gw, ctx, Some(session.upstream_link.handshake_attempts())).await;
+    Some(session.upstream_link.handshake_attempts())
 }
 
 /// Returns the number of handshake attempts; `None` without an upstream session.
 fn handshake_attempts(ctx: &RequestContext) -> Option<u64> {
-    ctx.upstream_session().map(|session| session.handshake_attempts())
+    ctx.upstream_session().map(|session| session.upstream_link.handshake_attempts())
 }
 
 /// Stores the id of the last event received from the upstream's stream. `attempt` is the handshake attempt after which
@@ -347,13 +350,14 @@ fn set_last_event_id(ctx: &RequestContext, last: Option<HeaderValue>, attempt: O
 
 /// Returns the permit for opening the stream: a GET for a stateful upstream, `subscriptions/listen` for a stateless
 /// one. Resources that the policy denies are left out, and each denial is recorded once.
-async fn stream_permit(gw: &Gateway, ctx: &RequestContext, last: Option<HeaderValue>) -> Option<Permit> {
-    let Some(session) = ctx.session().filter(|session| session.is_upstream_stateless()) else {
-        return Some(Permit::for_event_stream(ctx, last));
+async fn stream_permit(gw: &GatewayServices, ctx: &RequestContext, last: Option<HeaderValue>) -> Option<Permit> {
+    let Some(session) = ctx.session().filter(|session| session.negotiated.is_upstream_stateless()) else {
+        let (session_link, revision) = ctx.upstream_session_address();
+        return Some(Permit::for_event_stream(session_link, revision, last));
     };
     let mut uris = Vec::new();
     for uri in session.subscriptions.uris_for_stream() {
-        if let Some(allowed) = resources_subscribe::authorize_subscription(gw, ctx, session, &uri).await {
+        if let Some(allowed) = resource_subscription::authorize_subscription(gw, ctx, session, &uri).await {
             uris.push(to_json_string(allowed.uri()));
         } else if mutant!("denied-resource-still-subscribed") {
             uris.push(to_json_string(&uri));
@@ -368,14 +372,14 @@ async fn stream_permit(gw: &Gateway, ctx: &RequestContext, last: Option<HeaderVa
 }
 
 async fn wait_for_subscription_change(ctx: &RequestContext) {
-    match ctx.session().filter(|session| session.is_upstream_stateless()) {
+    match ctx.session().filter(|session| session.negotiated.is_upstream_stateless()) {
         Some(session) => session.subscriptions.changed.notified().await,
         None => std::future::pending().await,
     }
 }
 
 async fn relay_events(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     exchange: &mut UpstreamResponse,
     attempt: Option<u64>,
@@ -383,9 +387,13 @@ async fn relay_events(
     encode: impl Fn(&str) -> Bytes,
 ) {
     // A stateful server decides itself what it sends.
-    let session = ctx.session().filter(|session| session.is_upstream_stateless());
+    let session = ctx.session().filter(|session| session.negotiated.is_upstream_stateless());
     let mut requested = session.map(|session| {
-        NotificationFilter::of(ListChangedSet::ALL, session.subscriptions.uris(), session.wants_log_messages())
+        NotificationFilter::of(
+            ListChangedSet::ALL,
+            session.subscriptions.uris(),
+            session.negotiated.wants_log_messages(),
+        )
     });
     let mut filter = requested.is_some().then(NotificationFilter::default);
     while let Ok(Some(message)) = exchange.next_message().await {

@@ -19,19 +19,18 @@ use http::StatusCode;
 
 use self::notification_filter::NotificationFilter;
 use super::policy_exempt_messages::reply_failure;
-use super::server_message_filter::{AllowedResource, authorize_resource};
 use super::standalone_stream::REVALIDATION_INTERVAL;
 use super::task_requests::{self, find_hidden_task};
-use crate::Gateway;
-use crate::http_server::reply;
-use crate::http_server::responder::Responder;
-use crate::list_changed::{ListChangedSet, SUBSCRIPTION_ID_KEY, list_changed_notification_for};
-use crate::pipeline::{CallRecorder, Permit, Refusal, RequestSubject, response_for_client, response_status};
-use crate::request_context::{ProtocolTranslation, RequestContext};
+use crate::pipeline::server_message_filter::{AllowedResource, authorize_resource};
+use crate::pipeline::{CallRecorder, response_for_client, response_status};
+use crate::refusal::Refusal;
+use crate::reply;
+use crate::request_context::{ProtocolTranslation, RequestContext, RequestSubject, StreamRevalidation};
+use crate::responder::Responder;
+use crate::services::GatewayServices;
+use crate::session::list_changed::{ListChangedSet, SUBSCRIPTION_ID_KEY, list_changed_notification_for};
 use crate::session::wait_for_cancel;
-use crate::stream_revalidation::StreamRevalidation;
-use crate::telemetry::UpstreamRequestSpan;
-use crate::upstream::{UpstreamRequest, UpstreamResponse, UpstreamSendError};
+use crate::upstream::{Permit, UpstreamRequest, UpstreamResponse, UpstreamSendError};
 
 /// Maximum number of resources in a request, the same as for a session. Each denied resource is recorded in a row of
 /// its own.
@@ -49,7 +48,7 @@ enum SubscriptionStreamEnd {
 
 /// Serves the stream until either side ends it.
 pub(crate) async fn handle_listen(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     mut recorder: CallRecorder,
@@ -102,10 +101,10 @@ pub(crate) async fn handle_listen(
         ctx.request_for_upstream(UpstreamRequest::request(text, recorder.call_id()), method, None).with_span(span);
     let end = match Permit::for_policy_exempt(method, outgoing) {
         Some(permit) => {
-            let span = UpstreamRequestSpan::begin(ctx, permit.span_context(), recorder.call_id(), &*gw.clock);
+            let span = ctx.begin_upstream_span(permit.span_context(), recorder.call_id(), &*gw.clock);
             let end = open_and_relay(gw, ctx, request, (recorder.call_id(), permit), &allowed, &mut responder).await;
             if let Some(span) = span {
-                span.end_stream(end.as_ref().err());
+                span.end_stream(end.as_ref().err().map(UpstreamSendError::error_type));
             }
             end
         }
@@ -118,7 +117,7 @@ pub(crate) async fn handle_listen(
 }
 
 async fn finish_stream(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     mut recorder: CallRecorder,
@@ -143,8 +142,8 @@ async fn finish_stream(
 }
 
 /// Returns the final message for a client that has to subscribe again or has lost access.
-fn closing_message(gw: &Gateway, ctx: &RequestContext, id: &RequestId<'_>) -> String {
-    match gw.revalidate(ctx) {
+fn closing_message(gw: &GatewayServices, ctx: &RequestContext, id: &RequestId<'_>) -> String {
+    match gw.config.revalidate(ctx) {
         StreamRevalidation::Revoked => {
             let what = "the grant has expired or no longer includes this server";
             error_response(Some(id), code::INVALID_REQUEST, what, None)
@@ -200,7 +199,11 @@ fn named_resources<'r>(request: &'r ClientRequest<'_>) -> Option<JsonValue<'r>> 
 }
 
 /// Evaluates the policy for each resource in a request. The server does not learn of denied resources.
-pub(crate) fn check_resources(gw: &Gateway, ctx: &RequestContext, request: &ClientRequest<'_>) -> CheckedResources {
+pub(crate) fn check_resources(
+    gw: &GatewayServices,
+    ctx: &RequestContext,
+    request: &ClientRequest<'_>,
+) -> CheckedResources {
     let (mut allowed, mut denied) = (Vec::new(), Vec::new());
     for uri in named_resources(request).iter().flat_map(|named| named.elements()).filter_map(|uri| uri.as_str()) {
         match authorize_resource(gw, ctx, &uri) {
@@ -216,7 +219,7 @@ pub(crate) fn check_resources(gw: &Gateway, ctx: &RequestContext, request: &Clie
 
 /// Records the requested resources that were denied.
 pub(crate) async fn record_denied(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     resources: &CheckedResources,
@@ -229,7 +232,7 @@ pub(crate) async fn record_denied(
 }
 
 async fn open_and_relay(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     (call, permit): (CallId, Permit),
@@ -242,7 +245,7 @@ async fn open_and_relay(
 }
 
 async fn relay_notifications(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     (call, allowed): (CallId, &[AllowedResource]),
@@ -268,7 +271,7 @@ async fn relay_notifications(
                         }
                     }
                     () = wait_for_client_end(responder) => return Ok(SubscriptionStreamEnd::ClientLeft),
-                    () = gw.wait_for_shutdown() => return Ok(SubscriptionStreamEnd::Closed),
+                    () = gw.shutdown.wait() => return Ok(SubscriptionStreamEnd::Closed),
                 }
             }
         };
@@ -345,8 +348,13 @@ impl SubscriptionListener {
     /// Adopts a changed configuration and notifies the client. Returns `false` if the stream must end, because the
     /// client has lost access or has to subscribe again. The client has to subscribe again to get a new acknowledgement
     /// if the server has been replaced or the policy now allows a different set of the requested resources.
-    async fn revalidate(&mut self, gw: &Gateway, request: &ClientRequest<'_>, responder: &mut Responder) -> bool {
-        let next = match gw.revalidate(&self.ctx) {
+    async fn revalidate(
+        &mut self,
+        gw: &GatewayServices,
+        request: &ClientRequest<'_>,
+        responder: &mut Responder,
+    ) -> bool {
+        let next = match gw.config.revalidate(&self.ctx) {
             StreamRevalidation::Unchanged => return true,
             StreamRevalidation::Revoked => return false,
             // The aggregate stream notifies once for all servers.
@@ -363,7 +371,12 @@ impl SubscriptionListener {
 
     /// Returns whether the client may still watch all tasks that it named. The tool listing may have to be fetched
     /// again for that; without it, the tasks count as hidden.
-    async fn can_see_tasks(&self, gw: &Gateway, request: &ClientRequest<'_>, responder: &mut Responder) -> bool {
+    async fn can_see_tasks(
+        &self,
+        gw: &GatewayServices,
+        request: &ClientRequest<'_>,
+        responder: &mut Responder,
+    ) -> bool {
         self.ctx.translation() != ProtocolTranslation::None
             || matches!(find_hidden_task(gw, &self.ctx, request, responder).await, Ok(None))
     }

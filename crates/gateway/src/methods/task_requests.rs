@@ -1,27 +1,28 @@
 //! Task requests. Knowing a task's id is not enough: a task is visible only to the grant whose call created it, and
 //! only if the active policy's rule for the called tool allows it. All other tasks appear not to exist.
 
-mod task_ownership;
+mod hidden_task;
 mod tasks_list;
 
 use gatelodge_mcp::{ClientRequest, MessageError, Method, TASKS_CAPABILITY_JSON, code, error_response};
 use http::StatusCode;
 
-use self::task_ownership::is_unowned_and_observed;
-pub(crate) use self::task_ownership::{
-    client_task_method, find_hidden_task, find_unknown_task, has_task_ids, is_notification_visible, record_task_owner,
-};
 use self::tasks_list::handle_tasks_list;
-use super::{call_handler, initialize};
-use crate::Gateway;
-use crate::http_server::reply;
-use crate::http_server::responder::Responder;
-use crate::pipeline::{CallRecorder, Refusal, RequestSubject};
-use crate::request_context::{ClientProtocol, ProtocolTranslation, RequestContext};
+use super::call_handler;
+use crate::pipeline::CallRecorder;
+use crate::pipeline::task_ownership::is_unowned_and_observed;
+use crate::pipeline::upstream_session::handshake;
+use crate::refusal::Refusal;
+use crate::reply;
+use crate::request_context::{ClientProtocol, ProtocolTranslation, RequestContext, RequestSubject};
+use crate::responder::Responder;
+use crate::services::GatewayServices;
+
+pub(crate) use self::hidden_task::find_hidden_task;
 
 /// Handles a request about tasks.
 pub(crate) async fn handle_task_request(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     mut recorder: CallRecorder,
@@ -30,7 +31,7 @@ pub(crate) async fn handle_task_request(
     if let Err(refusal) = responder.acquire_in_flight(ctx, request.method()) {
         return reply_refusal(gw, request, recorder, responder, &refusal).await;
     }
-    initialize::reopen_if_closed(gw, ctx).await;
+    handshake::reopen_if_closed(gw, ctx).await;
     let method = RequestSubject::Method { name: request.method().name() };
     if !is_method_available(ctx, request.method()) {
         return call_handler::handle_call(gw, ctx, request, &method, recorder, responder).await;
@@ -88,7 +89,7 @@ fn is_method_available(ctx: &RequestContext, method: &Method<'_>) -> bool {
 }
 
 pub(crate) async fn reply_refusal(
-    gw: &Gateway,
+    gw: &GatewayServices,
     request: &ClientRequest<'_>,
     mut recorder: CallRecorder,
     responder: Responder,
@@ -99,7 +100,7 @@ pub(crate) async fn reply_refusal(
 }
 
 async fn reject(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     mut recorder: CallRecorder,
     responder: Responder,

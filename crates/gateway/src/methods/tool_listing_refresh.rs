@@ -12,13 +12,14 @@ use gatelodge_store::{AdminLogEntry, ServerName, ServerTools, StoreError, ToolDe
 use tracing::warn;
 
 use super::list_requests::{ListFetchResult, ListRequest, fetch_list_within};
-use crate::Gateway;
-use crate::confusables::confusable_names;
-use crate::http_server::responder::Responder;
-use crate::pipeline::{ForwardContext, Refusal, wait_or_cancel};
+use crate::pipeline::{ForwardContext, wait_or_cancel};
+use crate::refusal::Refusal;
 use crate::request_context::RequestContext;
-use crate::tool_categories::ServerToolCategories;
-use crate::upstream::{ListResponseBaseline, ToolListing, Upstream, UpstreamSendError};
+use crate::responder::Responder;
+use crate::services::GatewayServices;
+use crate::upstream::{
+    ListResponseBaseline, ServerToolCategories, ToolListing, Upstream, UpstreamSendError, confusable_names,
+};
 
 /// Minimum age of a listing before it is fetched again for an unknown tool name.
 const UNKNOWN_TOOL_REFRESH_INTERVAL: Duration = Duration::from_secs(1);
@@ -29,7 +30,7 @@ const GATEWAY_ACTOR: &str = "gateway";
 
 /// Returns a current listing that is recent enough to decide on a call to the tool `name`.
 pub(crate) async fn listing_for_tool(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     name: &str,
     responder: &mut Responder,
@@ -64,13 +65,6 @@ pub(crate) async fn listing_for_tool(
         .unwrap_or(Err(Refusal::Upstream(UpstreamSendError::Timeout)))
 }
 
-/// Returns the current listing if it is fresh and contains the tool.
-pub(super) fn find_fresh_listing(ctx: &RequestContext, name: &str) -> Option<Arc<ToolListing>> {
-    let is_fresh =
-        |listing: &Arc<ToolListing>| listing.listed_at.elapsed() < ctx.upstream.config().pinning.check_definitions;
-    ctx.current_tool_listing().filter(|listing| is_fresh(listing) && listing.find_tool(name).is_some())
-}
-
 /// Returns the current listing if it is fresh enough to decide on a call to the tool, even if it does not contain the
 /// tool.
 fn find_usable_listing(ctx: &RequestContext, name: &str) -> Option<Arc<ToolListing>> {
@@ -83,7 +77,7 @@ fn find_usable_listing(ctx: &RequestContext, name: &str) -> Option<Arc<ToolListi
 }
 
 async fn refresh_listing(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     timeout: Duration,
     responder: &mut Responder,
@@ -111,7 +105,7 @@ async fn refresh_listing(
 /// Compares a fetched listing with the pinned definitions and stores it. `first` is the response with the first page;
 /// `changes` is the change count from before the request.
 pub(crate) async fn apply_listing(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     pages: &[Bytes],
     first: Option<&ListResponseBaseline>,
@@ -157,16 +151,16 @@ fn warn_of_unusual_names(upstream: &Upstream, listing: &ToolListing) {
     }
 }
 
-impl Gateway {
+impl GatewayServices {
     /// Reloads the pins of all servers in the background, and notifies listeners of changes.
     pub(crate) fn reload_pins(&self) {
         let is_watched = |server: &&Arc<Upstream>| {
             !mutant!("pin-change-ignored-before-first-list") || server.tool_registry.current().is_some()
         };
-        let servers = self.config_snapshot().servers().filter(is_watched).cloned().collect::<Vec<_>>();
+        let servers = self.config.snapshot().servers().filter(is_watched).cloned().collect::<Vec<_>>();
         let Some(gw) = self.arc_self().filter(|_| !servers.is_empty()) else { return };
         let task = Arc::clone(&gw);
-        gw.spawn(async move {
+        gw.tasks.spawn(async move {
             for server in servers {
                 match task.tool_pins.server_tools(server.name()).await {
                     Ok(Some(known)) => server.note_pins(&known, false),
@@ -193,7 +187,7 @@ fn warn_of_unlisted_policy_tools(ctx: &RequestContext, listing: &ToolListing) {
 /// Stores the listed definitions and pins those that are to be pinned automatically. Returns the stored tools, and
 /// whether the server was unknown before.
 async fn store_and_pin(
-    gw: &Gateway,
+    gw: &GatewayServices,
     upstream: &Upstream,
     offered: Vec<ToolDefinition>,
 ) -> Result<(ServerTools, bool), StoreError> {
@@ -240,7 +234,7 @@ fn without_confusables<'o>(upstream: &Upstream, offered: &'o [ToolDefinition]) -
     offered.iter().filter(is_plain).collect()
 }
 
-fn admin_log_entry(gw: &Gateway, server: &ServerName, tools: usize) -> AdminLogEntry {
+fn admin_log_entry(gw: &GatewayServices, server: &ServerName, tools: usize) -> AdminLogEntry {
     AdminLogEntry {
         at: gw.clock.now(),
         by: GATEWAY_ACTOR.to_owned(),
@@ -259,7 +253,9 @@ fn tools_list_request(ctx: &RequestContext, id: &RequestId<'_>, cursor: Option<&
     let cursor = cursor.map(|cursor| format!("\"cursor\":{cursor}"));
     let meta = match ctx.generation() {
         ProtocolGeneration::Stateful => None,
-        ProtocolGeneration::Stateless => Some(format!("\"_meta\":{}", super::protocol_probe::GATEWAY_META)),
+        ProtocolGeneration::Stateless => {
+            Some(format!("\"_meta\":{}", crate::pipeline::upstream_session::protocol_probe::GATEWAY_META))
+        }
     };
     let params: Vec<String> = cursor.into_iter().chain(meta).collect();
     format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/list","params":{{{}}}}}"#, params.join(","))

@@ -5,14 +5,14 @@ use gatelodge_mcp::{Method, ProtocolGeneration, RequestId, code, error_response,
 use gatelodge_mutants::mutant;
 use http::StatusCode;
 
-use crate::Gateway;
-use crate::http_server::responder::Responder;
 use crate::pipeline::CallRecorder;
+use crate::responder::Responder;
+use crate::services::GatewayServices;
 
 /// Replies that the method is unknown. For stateful clients the status is 200, because 404 would mean that the session
 /// has ended.
 pub(crate) async fn reply_method_not_found(
-    gw: &Gateway,
+    gw: &GatewayServices,
     generation: ProtocolGeneration,
     id: Option<&RequestId<'_>>,
     method: &Method<'_>,

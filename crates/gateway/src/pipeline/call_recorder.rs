@@ -9,14 +9,10 @@ use gatelodge_mutants::mutant;
 use gatelodge_policy::Category;
 use gatelodge_store::{CallId, CallOutcome, CallRecord, CallTimings, RecordKind};
 use jiff::Timestamp;
-use tracing::{error, info, warn};
 
-use super::Refusal;
-use crate::Gateway;
-use crate::aggregate::AggregateRequest;
-use crate::arguments_digest::arguments_digest;
-use crate::config_snapshot::ActiveGrant;
-use crate::request_context::{ClientProtocol, RequestContext};
+use crate::body::arguments_digest::arguments_digest;
+use crate::refusal::Refusal;
+use crate::request_context::{ClientContext, RequestContext};
 use crate::telemetry::{ClientReplyCell, ClientRequestSpan};
 use crate::upstream::UpstreamSendError;
 
@@ -41,43 +37,35 @@ impl CallRecorder {
     pub fn start(ctx: &RequestContext, request: &ClientRequest<'_>, call: CallId, at: Timestamp) -> Self {
         let mut recorder = Self::for_request(ctx, call, at);
         recorder.set_request(request);
-        recorder.span = ClientRequestSpan::begin(ctx).map(Box::new);
+        recorder.span = ctx.trace.as_deref().and_then(|trace| {
+            let session = ctx.session().map(|session| session.id());
+            ClientRequestSpan::begin(trace, session, ctx.is_over_http()).map(Box::new)
+        });
         recorder
     }
 
     /// Starts a record that contains the client and the server but no request.
     pub fn for_request(ctx: &RequestContext, call: CallId, at: Timestamp) -> Self {
-        let mut recorder = Self::for_client(&ctx.grant, &ctx.client_address, &ctx.client_protocol, call, at);
+        let mut recorder = Self::for_client(ctx.client(), call, at);
         recorder.record.server = Some(ctx.upstream.name().clone());
         if let Some(policy) = &ctx.server_access.policy {
             recorder.record.policy = Some(policy.name.clone());
             recorder.record.policy_version = Some(policy.version);
         }
-        let trace = ctx.trace.as_ref().filter(|_| !mutant!("call-record-without-trace"));
-        recorder.record.trace = trace.map(|trace| trace.context.trace_id().into());
         recorder
     }
 
-    /// Starts a record for a request on the aggregate endpoint that is not about a single server.
-    pub fn for_aggregate(aggregate: &AggregateRequest, call: CallId, at: Timestamp) -> Self {
-        let mut recorder = Self::for_client(&aggregate.grant, &aggregate.address, &aggregate.client_protocol, call, at);
-        recorder.record.trace = aggregate.trace.as_ref().map(|trace| trace.context.trace_id().into());
-        recorder
-    }
-
-    fn for_client(
-        grant: &ActiveGrant,
-        address: &Arc<str>,
-        client_protocol: &ClientProtocol,
-        call: CallId,
-        at: Timestamp,
-    ) -> Self {
+    /// Starts a record for a request that is not about a single server.
+    pub fn for_client(client: ClientContext<'_>, call: CallId, at: Timestamp) -> Self {
+        let ClientContext { grant, address, protocol, trace } = client;
         let mut record = Box::new(CallRecord::new(RecordKind::PolicyExempt, call, at));
         record.grant = Some(grant.config.id.clone());
         record.label = Some(Arc::clone(&grant.config.label));
-        record.revision = client_protocol.revision().map(|revision| revision.as_str().into());
-        record.client = client_protocol.client_display_name();
+        record.revision = protocol.revision().map(|revision| revision.as_str().into());
+        record.client = protocol.client_display_name();
         record.address = Some(Arc::clone(address));
+        let trace = trace.filter(|_| !mutant!("call-record-without-trace"));
+        record.trace = trace.map(|trace| trace.context.trace_id().into());
         Self { record, started: Instant::now(), timings: CallTimings::default(), has_intent: false, span: None }
     }
 
@@ -122,8 +110,10 @@ impl CallRecorder {
         self.record.argument_keys = keys;
         self.record.arguments_digest = Some(arguments_digest(arguments, ctx.streaming_digest.as_deref()));
         if ctx.upstream.config().log_arguments {
-            self.record.arguments =
-                Some(crate::argument_redaction::redacted_arguments(arguments, ctx.upstream.secret_redactor()).into());
+            self.record.arguments = Some(
+                crate::pipeline::argument_redaction::redacted_arguments(arguments, ctx.upstream.secret_redactor())
+                    .into(),
+            );
         }
     }
 
@@ -246,78 +236,5 @@ fn truncate(text: &str) -> Arc<str> {
     match beyond {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()).into(),
         None => text.into(),
-    }
-}
-
-impl Gateway {
-    /// Counts a refusal and writes its row.
-    pub(crate) async fn record_refusal(&self, recorder: &mut CallRecorder, refusal: &Refusal) {
-        self.metrics.count_refusal(refusal.code());
-        self.write_row(recorder.refusal_row(refusal)).await;
-    }
-
-    /// Writes a row. No reply waits for the write; a failure is logged and counted.
-    pub(crate) async fn write_row(&self, mut record: CallRecord) {
-        if record.kind == RecordKind::Outcome {
-            record.at = self.clock.now();
-        }
-        log_row(&record);
-        let call = record.call;
-        if let Err(error) = self.ledger.write(&record).await {
-            self.metrics.lost_rows.inc();
-            error!(call.id = %call, error = %error, "cannot write the record of call {call}: {error}");
-        }
-    }
-}
-
-fn log_row(record: &CallRecord) {
-    let call = record.call;
-    let server = record.server.as_ref().map(|server| server.as_str()).unwrap_or_default();
-    let target =
-        record.target.as_deref().or(record.method.as_deref()).map(gatelodge_mcp::quote_excerpt).unwrap_or_default();
-    let grant = record.label.as_deref().unwrap_or_default();
-    let code = record.code.as_deref().unwrap_or_default();
-    match (record.kind, code) {
-        (RecordKind::Refused, "store_unavailable" | "busy") => {
-            warn!(call.id = %call, server.name = server, grant.label = grant, code, "call {call} to {target} on `{server}` refused: {code}");
-        }
-        (RecordKind::Refused, "upstream_unreachable" | "upstream_timeout" | "upstream_gone") => {
-            let why = refusal_description(code, None);
-            warn!(call.id = %call, server.name = server, grant.label = grant, code, "call {call} of `{grant}` to {target} on `{server}` was {why}");
-        }
-        (RecordKind::Refused, _) => {
-            let rule = record.rule.as_deref();
-            let why = refusal_description(code, rule);
-            info!(call.id = %call, server.name = server, grant.label = grant, code, rule.name = rule, "call {call} of `{grant}` to {target} on `{server}` was {why}");
-        }
-        (RecordKind::Outcome, code) if !code.is_empty() => {
-            warn!(call.id = %call, code, "call {call} ended without a response: {code}");
-        }
-        _ => {}
-    }
-}
-
-/// Describes a refusal for the log. An upstream failure is not called a denial, and its details appear only in the call
-/// record.
-fn refusal_description(code: &str, rule: Option<&str>) -> String {
-    match (code, rule) {
-        ("upstream_unreachable", _) => "not sent: the server cannot be reached".to_owned(),
-        ("upstream_timeout", _) => "not sent: the server did not answer in time".to_owned(),
-        ("cancelled", _) => "not sent: the client cancelled it".to_owned(),
-        ("upstream_gone", _) => "not sent: the server's response cannot be used".to_owned(),
-        (_, Some(rule)) => format!("denied by {rule} ({code})"),
-        (_, None) => format!("refused ({code})"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn unreachable_server_is_not_described_as_a_denial() {
-        assert_eq!(refusal_description("upstream_unreachable", None), "not sent: the server cannot be reached");
-        assert_eq!(refusal_description("denied", Some("/tools/wipe")), "denied by /tools/wipe (denied)");
-        assert_eq!(refusal_description("rejected", None), "refused (rejected)");
     }
 }

@@ -1,7 +1,6 @@
 //! Forwards a request to an upstream and relays its messages to the client until the response arrives.
 
 use std::pin::{Pin, pin};
-use std::sync::LazyLock;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -14,22 +13,24 @@ use gatelodge_mcp::{
 use gatelodge_mutants::mutant;
 use gatelodge_store::{CallId, CallOutcome};
 use http::StatusCode;
-use memchr::memmem::{self, Finder};
+use memchr::memmem;
 
-use super::{Permit, ProgressRelay, UpstreamStreamResumption};
-use crate::Gateway;
-use crate::body_buffer::ReceivedBody;
-use crate::deadline_timer::{DeadlineTimer, sleep};
-use crate::http_server::responder::Responder;
-use crate::message_body::MessageBody;
-use crate::methods::protocol_probe::{reprobe, reprobe_if_stateless};
-use crate::methods::session_recovery::{SessionEpoch, can_mean_lost_session, has_expirable_session, recover_session};
-use crate::methods::{client_input, initialize, server_message_filter};
+use super::upstream_session::handshake;
+use super::upstream_session::protocol_probe::{reprobe, reprobe_if_stateless};
+use super::upstream_session::session_recovery::{
+    SessionEpoch, can_mean_lost_session, has_expirable_session, recover_session,
+};
+use super::{UpstreamStreamResumption, client_input, server_message_filter};
+use crate::body::tool_result::{IS_ERROR_FINDER, is_tool_error};
+use crate::body::{MessageBody, ReceivedBody};
 use crate::request_context::{ClientProtocol, ProtocolTranslation, RequestContext};
-use crate::session::wait_for_cancel;
-use crate::telemetry::UpstreamRequestSpan;
+use crate::responder::Responder;
+use crate::runtime::deadline_timer::{DeadlineTimer, sleep};
+use crate::services::GatewayServices;
+use crate::session::{ProgressRelay, wait_for_cancel};
+use crate::telemetry::SpanOutcome;
 use crate::upstream::{
-    ListResponseBaseline, UpstreamRequest, UpstreamResponse, UpstreamSendError, UpstreamSessionLink,
+    ListResponseBaseline, Permit, UpstreamRequest, UpstreamResponse, UpstreamSendError, UpstreamSessionLink,
 };
 
 /// How long to wait for further server requests after the first: servers that need several inputs at once send their
@@ -99,7 +100,7 @@ pub(crate) enum ForwardOutcome {
 /// One request being forwarded.
 #[derive(Debug)]
 pub(crate) struct ForwardContext<'a> {
-    pub gw: &'a Gateway,
+    pub gw: &'a GatewayServices,
     pub ctx: &'a RequestContext,
     /// The gateway's id for the request, which is also the progress token sent upstream.
     pub call: CallId,
@@ -123,12 +124,18 @@ pub(crate) async fn forward(
     permit: Permit,
     responder: &mut Responder,
 ) -> Result<(ForwardOutcome, Option<UpstreamResponse>), UpstreamSendError> {
-    let span =
-        UpstreamRequestSpan::begin(forward_ctx.ctx, permit.span_context(), forward_ctx.call, &*forward_ctx.gw.clock)
-            .map(Box::new);
+    let span = forward_ctx
+        .ctx
+        .begin_upstream_span(permit.span_context(), forward_ctx.call, &*forward_ctx.gw.clock)
+        .map(Box::new);
     let ended = send_and_relay(forward_ctx, permit, responder).await;
     if let Some(span) = span {
-        span.end(ended.as_ref().map(|(ended, _)| ended));
+        span.end(match &ended {
+            Ok((ForwardOutcome::Response(message, _), _)) => SpanOutcome::Response(message.outline()),
+            Ok((ForwardOutcome::ServerRequests(_), _)) => SpanOutcome::InputRequired,
+            Ok((ForwardOutcome::Cancelled, _)) => SpanOutcome::Cancelled,
+            Err(error) => SpanOutcome::Error(error.error_type()),
+        });
     }
     ended
 }
@@ -153,7 +160,7 @@ async fn send_and_relay(
     };
     match status {
         StatusCode::NOT_FOUND if at.is_some() && has_expirable_session(ctx) => {
-            Box::pin(initialize::reopen_session(gw, ctx, at.map(|at| at.handshake_attempts))).await;
+            Box::pin(handshake::reopen_session(gw, ctx, at.map(|at| at.handshake_attempts))).await;
             Box::pin(reprobe_if_stateless(gw, ctx)).await;
             return Err(UpstreamSendError::SessionExpired);
         }
@@ -256,14 +263,14 @@ pub(crate) async fn wait_or_cancel<T>(
             }
             // A stateless client cancels by disconnecting; a stateful one may reconnect to fetch the result of a call.
             () = responder.wait_for_disconnect(), if forward_ctx.cancels_on_disconnect || matches!(forward_ctx.ctx.client_protocol, ClientProtocol::Stateless(_)) => return None,
-            () = forward_ctx.gw.wait_for_forced_shutdown() => return None,
+            () = forward_ctx.gw.shutdown.wait_until_forced() => return None,
         }
     }
 }
 
 /// Returns the outcome of a request whose response is no longer awaited.
-pub(crate) fn abandoned_outcome(gw: &Gateway) -> Result<ForwardOutcome, UpstreamSendError> {
-    if gw.is_forced_shutdown() {
+pub(crate) fn abandoned_outcome(gw: &GatewayServices) -> Result<ForwardOutcome, UpstreamSendError> {
+    if gw.shutdown.is_forced() {
         Err(UpstreamSendError::InvalidResponse("the gateway was stopped".to_owned()))
     } else {
         Ok(ForwardOutcome::Cancelled)
@@ -529,21 +536,9 @@ fn is_resource_read_result(result: &str) -> bool {
     parts.iter().any(|part| part.key == "contents")
 }
 
-static IS_ERROR_FINDER: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"isError\""));
-
-/// Returns whether a tool result is marked as an error. Most results do not contain `isError`, so a plain search for it
-/// comes first.
-pub(crate) fn is_tool_error(result: &str) -> bool {
-    if IS_ERROR_FINDER.find(result.as_bytes()).is_none() {
-        return false;
-    }
-    let parts = split_object_str(result, &JsonLimits::REPLY).unwrap_or_default();
-    parts.iter().any(|part| part.key == "isError" && part.value == "true")
-}
-
 /// Waits for the response to one of the gateway's own requests and drops all messages that precede it.
 pub(crate) async fn await_own_response(
-    gw: &Gateway,
+    gw: &GatewayServices,
     exchange: &mut UpstreamResponse,
     call: CallId,
 ) -> Result<Option<Bytes>, UpstreamSendError> {

@@ -4,9 +4,11 @@ use gatelodge_mutants::mutant;
 use gatelodge_policy::{AllowTerms, LimitScope};
 use gatelodge_store::{CounterCharge, CounterOwner, Reservation, ReserveOutcome, StoreError};
 
-use super::{CallRecorder, Refusal};
-use crate::Gateway;
+use super::CallRecorder;
+use crate::refusal::Refusal;
 use crate::request_context::RequestContext;
+use crate::services::GatewayServices;
+use crate::upstream::permit::PermitProof;
 
 /// Proof that the charges for a call have been reserved and its intent row has been written.
 #[derive(Debug)]
@@ -15,9 +17,11 @@ pub(crate) struct CallReservation {
     pub reservation: Reservation,
 }
 
+impl PermitProof for CallReservation {}
+
 /// Reserves either all charges that the terms require or none.
 pub(crate) async fn reserve(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     terms: &AllowTerms,
     recorder: &mut CallRecorder,

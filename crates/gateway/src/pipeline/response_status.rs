@@ -6,7 +6,7 @@ use gatelodge_mcp::{ProtocolGeneration, RequestId, ServerMessage, code, read_ser
 use gatelodge_store::CallId;
 use http::StatusCode;
 
-use crate::body_buffer::ReceivedBody;
+use crate::body::ReceivedBody;
 
 /// Returns the status for an upstream response; `upstream_status` is the upstream's own status.
 pub(crate) fn response_status(

@@ -15,10 +15,10 @@ use gatelodge_mcp::{ClientRequest, Method, RequestId, ServerRequest};
 use gatelodge_store::{CallId, GrantId, ServerName};
 use sha2::{Digest, Sha256};
 
-use super::{CallRecorder, InFlightGuard, RequestSubject};
-use crate::methods::session_pool::ExclusiveSession;
-use crate::request_context::RequestContext;
-use crate::session::{Session, SessionUseGuard};
+use super::CallRecorder;
+use crate::request_context::{RequestContext, RequestSubject};
+use crate::runtime::InFlightGuard;
+use crate::session::{ExclusiveSession, Session, SessionUseGuard};
 use crate::upstream::{SecretRedactor, Upstream, UpstreamResponse};
 
 /// Maximum number of suspended calls, in total and per grant.

@@ -4,8 +4,8 @@
 use gatelodge_mcp::http_headers::ParamHeaderMapping;
 use http::HeaderMap;
 
-use super::{Refusal, RequestSubject};
-use crate::request_context::{ClientProtocol, ProtocolTranslation, RequestContext};
+use crate::refusal::Refusal;
+use crate::request_context::{ClientProtocol, ProtocolTranslation, RequestContext, RequestSubject};
 use crate::upstream::ToolListing;
 
 /// Returns the `Mcp-Param-*` headers for the upstream request. Client headers that correspond to no argument are passed

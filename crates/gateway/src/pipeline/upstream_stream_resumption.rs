@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use http::header::HeaderValue;
 
-use super::forward::wait_or_cancel;
-use super::{ForwardContext, Permit};
-use crate::http_server::responder::Responder;
-use crate::upstream::{UpstreamResponse, UpstreamSendError, UpstreamSessionLink};
+use super::{ForwardContext, wait_or_cancel};
+use crate::responder::Responder;
+use crate::upstream::{Permit, UpstreamResponse, UpstreamSendError, UpstreamSessionLink};
 
 /// Maximum number of attempts without receiving a new event.
 const MAX_RESUME_ATTEMPTS: usize = 10;

@@ -13,7 +13,7 @@ use gatelodge_mcp::{SSE_KEEP_ALIVE, sse_event_with_id, sse_priming_event};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::lazy_box::LazyBox;
-use crate::pipeline::InFlightGuard;
+use crate::runtime::InFlightGuard;
 
 /// Number of the standalone stream, whose messages belong to no request.
 pub(crate) const STANDALONE_STREAM: u64 = 0;

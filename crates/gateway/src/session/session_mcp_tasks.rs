@@ -7,8 +7,7 @@ use std::sync::{Arc, Mutex};
 use gatelodge_mcp::RequestId;
 
 use super::lazy_box::LazyBox;
-use super::lock;
-use crate::pipeline::ProgressRelay;
+use super::{ProgressRelay, lock};
 
 /// Maximum number of tracked calls with progress, and of tracked client tasks. Beyond that, the oldest is dropped.
 const MAX_TRACKED_TASKS: usize = 256;

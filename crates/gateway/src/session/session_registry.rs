@@ -48,9 +48,9 @@ impl SessionRegistry {
         if !self.has_capacity() {
             return None;
         }
-        session.replay_buffers.set_budget(&self.replay_budget);
+        session.streams.replay_buffers.set_budget(&self.replay_budget);
         let mut shard = lock(self.shard(session.id())?);
-        let entry = shard.entry(Arc::clone(&session.id)).or_insert_with(|| Arc::new(session));
+        let entry = shard.entry(Arc::clone(&session.identity.id)).or_insert_with(|| Arc::new(session));
         Some(Arc::clone(entry))
     }
 
@@ -72,7 +72,7 @@ impl SessionRegistry {
         let is_of_grant = *session.grant() == *grant || mutant!("session-open-to-any-grant");
         let is_own = is_of_grant && session.server() == server && !session.is_idle(self.idle_timeout);
         if is_own {
-            session.touch();
+            session.usage.touch();
         }
         is_own.then_some(session)
     }
@@ -98,7 +98,7 @@ impl SessionRegistry {
     /// Removes and returns sessions that are idle or whose grant no longer exists.
     pub fn remove_expired(&self, has_grant: impl Fn(&GrantId) -> bool) -> Vec<Arc<Session>> {
         let idle = |session: &Arc<Session>| {
-            session.replay_buffers.remove_expired();
+            session.streams.replay_buffers.remove_expired();
             session.is_idle(self.idle_timeout) || !has_grant(session.grant())
         };
         let shards = self.shards.iter().map(lock);
@@ -122,8 +122,8 @@ impl SessionRegistry {
         let all = self.shards.iter().flat_map(|shard| lock(shard).values().cloned().collect::<Vec<_>>());
         let unused =
             all.filter(|session| session.server() == Some(server) && session.is_unused(PROCESS_EVICTION_IDLE_TIME));
-        let processes = unused.filter_map(|session| match session.upstream_link() {
-            UpstreamSessionLink::Process(process) if !process.is_ended() => Some((session.last_used(), process)),
+        let processes = unused.filter_map(|session| match session.upstream_link.current() {
+            UpstreamSessionLink::Process(process) if !process.is_ended() => Some((session.usage.last(), process)),
             _ => None,
         });
         let least = processes.min_by_key(|(used_at, _)| *used_at);
@@ -134,7 +134,7 @@ impl SessionRegistry {
     /// returns false.
     pub fn drop_stale_links(&self, stays: impl Fn(&Session, &UpstreamSessionLink) -> bool) {
         for session in self.shards.iter().flat_map(|shard| lock(shard).values().cloned().collect::<Vec<_>>()) {
-            let link = session.upstream_link();
+            let link = session.upstream_link.current();
             match (&link, stays(&session, &link)) {
                 (UpstreamSessionLink::Process(process), true) => process.tool_registry().invalidate(),
                 (UpstreamSessionLink::Process(process), false) => process.stop(),

@@ -5,16 +5,14 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use gatelodge_json::JsonLimits;
-use gatelodge_mcp::{ProtocolGeneration, ServerMessage, ServerResponsePayload, TraceParent, read_server_message};
+use gatelodge_mcp::{Revision, ServerMessage, ServerResponsePayload, TraceParent, read_server_message};
 use gatelodge_mutants::mutant;
-use gatelodge_store::{CallId, CallOutcome, CallRecord, Clock, RecordKind};
+use gatelodge_store::{CallId, CallOutcome, CallRecord, Clock, RecordKind, ServerName};
+use http::Uri;
 use jiff::Timestamp;
 
-use super::{SpanSender, attribute_names};
-use crate::pipeline::{ForwardOutcome, is_tool_error};
-use crate::request_context::RequestContext;
-use crate::request_trace::UpstreamSpanContext;
-use crate::upstream::{UpstreamSendError, UpstreamTransport};
+use super::{RequestTrace, SpanSender, UpstreamSpanContext, attribute_names};
+use crate::body::tool_result::is_tool_error;
 
 /// Kind of a span, in OpenTelemetry's terms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -128,18 +126,14 @@ pub(crate) struct ClientRequestSpan {
 
 impl ClientRequestSpan {
     /// Starts the span; returns `None` if the trace is not exported.
-    pub fn begin(ctx: &RequestContext) -> Option<Self> {
-        let trace = ctx.trace.as_ref()?;
+    pub fn begin(trace: &RequestTrace, session: Option<&str>, is_http: bool) -> Option<Self> {
         Some(Self {
             span_sender: trace.span_sender.clone()?,
             context: trace.context,
             parent: trace.parent,
             link: trace.link,
-            session: ctx
-                .session()
-                .filter(|_| ctx.generation() == ProtocolGeneration::Stateful)
-                .map(|session| session.id().to_owned()),
-            is_http: ctx.is_over_http(),
+            session: session.map(str::to_owned),
+            is_http,
             captured_reply: ClientReplyCell::default(),
         })
     }
@@ -202,6 +196,27 @@ fn set_decision_attributes(span: &mut Span, row: &CallRecord, is_allowed: bool) 
     span.set_attribute_if_some(attribute_names::LIMIT, row.counter.as_deref());
 }
 
+/// Attributes of an upstream request that are known when it starts.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct UpstreamSpanTarget<'a> {
+    pub revision: Option<Revision>,
+    pub server: &'a ServerName,
+    /// URL of an HTTP server; `None` for a process.
+    pub url: Option<&'a Uri>,
+}
+
+/// Outcome of an upstream request, as far as its span shows it.
+#[derive(Debug)]
+pub(crate) enum SpanOutcome<'a> {
+    /// The upstream responded; contains the message.
+    Response(&'a [u8]),
+    /// The call waits for client input; this request succeeded.
+    InputRequired,
+    Cancelled,
+    /// There is no usable response; contains the error type.
+    Error(String),
+}
+
 /// The span of an upstream request in progress. Dropping it before it has ended records a timeout.
 #[derive(Debug)]
 pub(crate) struct UpstreamRequestSpan {
@@ -213,12 +228,12 @@ pub(crate) struct UpstreamRequestSpan {
 impl UpstreamRequestSpan {
     /// Starts the span; returns `None` if the trace is not exported.
     pub fn begin(
-        ctx: &RequestContext,
-        span_context: Option<&UpstreamSpanContext>,
+        trace: &RequestTrace,
+        target: &UpstreamSpanTarget<'_>,
+        span_context: &UpstreamSpanContext,
         call: CallId,
         clock: &dyn Clock,
     ) -> Option<Self> {
-        let (trace, span_context) = (ctx.trace.as_ref()?, span_context?);
         let spans = trace.span_sender.clone()?;
         let mut span = Span::begin(
             span_context.context,
@@ -228,17 +243,17 @@ impl UpstreamRequestSpan {
             span_context.target.as_deref(),
         );
         span.parent = Some(trace.context);
-        span.set_attribute_if_some(attribute_names::PROTOCOL_VERSION, ctx.revision());
+        span.set_attribute_if_some(attribute_names::PROTOCOL_VERSION, target.revision);
         span.set_attribute(attribute_names::REQUEST_ID, call.as_str());
-        span.set_attribute_if_some(attribute_names::SERVER, Some(ctx.upstream.name()));
-        match &ctx.upstream.config().transport {
-            UpstreamTransport::Process(_) => span.set_attribute(attribute_names::TRANSPORT, attribute_names::PIPE),
-            UpstreamTransport::Http(http) => {
+        span.set_attribute_if_some(attribute_names::SERVER, Some(target.server));
+        match target.url {
+            None => span.set_attribute(attribute_names::TRANSPORT, attribute_names::PIPE),
+            Some(url) => {
                 span.set_attribute(attribute_names::TRANSPORT, attribute_names::TCP);
                 span.set_attribute(attribute_names::PROTOCOL, attribute_names::HTTP);
-                span.set_attribute_if_some(attribute_names::SERVER_ADDRESS, http.url.host());
-                let default_port = if http.url.scheme_str() == Some("https") { 443 } else { 80 };
-                let port = http.url.port_u16().unwrap_or(default_port);
+                span.set_attribute_if_some(attribute_names::SERVER_ADDRESS, url.host());
+                let default_port = if url.scheme_str() == Some("https") { 443 } else { 80 };
+                let port = url.port_u16().unwrap_or(default_port);
                 span.attributes.push((attribute_names::SERVER_PORT, AttributeValue::Number(u64::from(port))));
             }
         }
@@ -246,19 +261,18 @@ impl UpstreamRequestSpan {
     }
 
     /// Ends the span with the outcome of the request.
-    pub fn end(mut self, ended: Result<&ForwardOutcome, &UpstreamSendError>) {
-        self.finish(|span| match ended {
-            Ok(ForwardOutcome::Response(message, _)) => span.set_reply_status(message.outline()),
-            // The call waits for client input; this request succeeded.
-            Ok(ForwardOutcome::ServerRequests(_)) => {}
-            Ok(ForwardOutcome::Cancelled) => span.set_error(attribute_names::CANCELLED),
-            Err(cause) => span.set_error(cause.error_type()),
+    pub fn end(mut self, outcome: SpanOutcome<'_>) {
+        self.finish(|span| match outcome {
+            SpanOutcome::Response(message) => span.set_reply_status(message),
+            SpanOutcome::InputRequired => {}
+            SpanOutcome::Cancelled => span.set_error(attribute_names::CANCELLED),
+            SpanOutcome::Error(error_type) => span.set_error(error_type),
         });
     }
 
-    /// Ends the span of a stream. `cause` is `None` if either side ended the stream normally.
-    pub fn end_stream(mut self, cause: Option<&UpstreamSendError>) {
-        self.finish(|span| cause.into_iter().for_each(|cause| span.set_error(cause.error_type())));
+    /// Ends the span of a stream. `error_type` is `None` if either side ended the stream normally.
+    pub fn end_stream(mut self, error_type: Option<String>) {
+        self.finish(|span| error_type.into_iter().for_each(|error_type| span.set_error(error_type)));
     }
 
     fn finish(&mut self, set_status: impl FnOnce(&mut Span)) {

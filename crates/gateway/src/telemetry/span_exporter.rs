@@ -2,42 +2,41 @@
 
 use bytes::Bytes;
 use gatelodge_mutants::mutant;
-use http::header::{CONTENT_TYPE, HeaderValue};
-use http::{Method, Request};
-use http_body_util::{BodyExt, Limited};
 use prometheus_client::metrics::counter::Counter;
 use tokio::sync::{mpsc, oneshot};
 use tracing::{info, warn};
 
 use super::span::Span;
-use super::{ExportItem, OtlpTraceConfig, otlp};
-use crate::message_body::MessageBody;
-use crate::upstream::{HttpConnectionPool, new_connection_pool, root_cause};
-
-const PROTOBUF: HeaderValue = HeaderValue::from_static("application/x-protobuf");
-/// Maximum number of bytes read from a collector's response, which is normally only a few bytes long.
-const MAX_COLLECTOR_RESPONSE_BYTES: usize = 64 << 10;
+use super::{ExportItem, otlp};
+use crate::settings::OtlpTraceConfig;
 
 pub(super) struct SpanExporter {
     config: OtlpTraceConfig,
     /// The queue to which calls add spans. It is closed when the gateway is dropped, and the task then ends.
     items: mpsc::Receiver<ExportItem>,
-    connection_pool: HttpConnectionPool,
     lost_spans: Counter,
     is_failing: bool,
 }
 
 impl SpanExporter {
     pub fn new(config: OtlpTraceConfig, items: mpsc::Receiver<ExportItem>, lost_spans: Counter) -> Self {
-        let connection_pool = new_connection_pool(config.timeout);
-        Self { config, items, connection_pool, lost_spans, is_failing: false }
+        Self { config, items, lost_spans, is_failing: false }
     }
 
-    pub async fn run(mut self) {
+    pub fn config(&self) -> &OtlpTraceConfig {
+        &self.config
+    }
+
+    /// Exports spans until the queue is closed. `post` sends one encoded batch to the collector.
+    pub async fn run<P, R>(mut self, post: P)
+    where
+        P: Fn(Bytes) -> R,
+        R: Future<Output = Result<(), String>>,
+    {
         while let Some(first) = self.items.recv().await {
             let (batch, flush_done) = self.collect_batch(first).await;
             if !batch.is_empty() {
-                self.send(&batch).await;
+                self.send(&batch, &post).await;
             }
             if let Some(done) = flush_done {
                 let _ = done.send(());
@@ -68,9 +67,12 @@ impl SpanExporter {
 
     /// Sends a batch once. Failed batches are dropped: keeping them for an unreachable collector would need unbounded
     /// memory.
-    async fn send(&mut self, batch: &[Box<Span>]) {
+    async fn send<R>(&mut self, batch: &[Box<Span>], post: &impl Fn(Bytes) -> R)
+    where
+        R: Future<Output = Result<(), String>>,
+    {
         let body = otlp::encode(&self.config.resource_attributes, batch);
-        let sending = tokio::time::timeout(self.config.timeout, self.post(body.into())).await;
+        let sending = tokio::time::timeout(self.config.timeout, post(body.into())).await;
         let count = batch.len();
         match sending.unwrap_or_else(|_| Err("timed out".to_owned())) {
             Ok(()) if self.is_failing => {
@@ -88,20 +90,5 @@ impl SpanExporter {
                 }
             }
         }
-    }
-
-    async fn post(&self, body: Bytes) -> Result<(), String> {
-        let mut request = Request::new(MessageBody::from(body));
-        *request.method_mut() = Method::POST;
-        *request.uri_mut() = self.config.url.clone();
-        for header in &self.config.headers {
-            request.headers_mut().append(header.name.clone(), header.value.clone());
-        }
-        request.headers_mut().insert(CONTENT_TYPE, PROTOBUF);
-        let response = self.connection_pool.clone().request(request).await.map_err(|error| root_cause(&error))?;
-        let status = response.status();
-        // Read to the end, so that the connection can be reused. Errors of single spans are ignored.
-        let _ = Limited::new(response.into_body(), MAX_COLLECTOR_RESPONSE_BYTES).collect().await;
-        if status.is_success() { Ok(()) } else { Err(format!("HTTP status {}", status.as_u16())) }
     }
 }

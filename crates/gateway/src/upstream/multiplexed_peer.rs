@@ -8,10 +8,11 @@ use http::StatusCode;
 use tokio::sync::{mpsc, oneshot};
 
 use super::message_demux::{DemuxQueueMessage, MessageDemux};
-use super::server_process::ServerProcess;
-use super::upstream_response::{UpstreamResponse, UpstreamResponseSource};
-use super::upstream_sse_client::{PendingPost, UpstreamSseConnection};
-use super::{UpstreamRequest, UpstreamRequestKind, UpstreamSendError, UpstreamSessionLink};
+use super::sse::{PendingPost, UpstreamSseConnection};
+use super::upstream_response::UpstreamResponseSource;
+use super::{
+    ServerProcess, UpstreamRequest, UpstreamRequestKind, UpstreamResponse, UpstreamSendError, UpstreamSessionLink,
+};
 
 /// The connection to the server.
 #[derive(Debug, Clone)]

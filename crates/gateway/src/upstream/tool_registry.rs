@@ -17,10 +17,11 @@ use gatelodge_policy::{Category, DefinitionStatus, InputSchema};
 use gatelodge_store::{ServerTools, ToolDefinition};
 use tokio::sync::Mutex;
 
-pub(crate) use self::tool_list_cache::CachedToolList;
 use self::tool_list_cache::ToolListCache;
+use super::ServerToolCategories;
 use super::definition_fingerprint::fingerprint;
-use crate::tool_categories::ServerToolCategories;
+
+pub(crate) use self::tool_list_cache::{CachedToolList, ToolListCacheKey};
 
 /// Longest tool name that the specification recommends.
 const MAX_TOOL_NAME_CHARS: usize = 128;

@@ -6,11 +6,11 @@ use bytes::Bytes;
 use gatelodge_mcp::RequestId;
 use http::{HeaderValue, StatusCode};
 
-use super::http_client::HttpResponseReader;
+use super::http::HttpResponseReader;
 use super::multiplexed_peer::MultiplexedResponse;
 use super::{ListResponseBaseline, UpstreamSendError, UpstreamSessionLink, UpstreamStreamResumeTarget};
-use crate::Gateway;
-use crate::body_buffer::ReceivedBody;
+use crate::body::ReceivedBody;
+use crate::telemetry::Metrics;
 
 /// How long to wait for the end of a stream after the reply. Servers usually end it immediately.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(200);
@@ -113,14 +113,14 @@ impl UpstreamResponse {
     }
 
     /// Reads to the end after the reply, so that the connection can be reused. A second reply is dropped.
-    pub async fn drain(&mut self, gw: &Gateway) {
+    pub async fn drain(&mut self, metrics: &Metrics) {
         let UpstreamResponseSource::Http(response) = &mut self.source else { return };
         if response.is_ended() {
             return;
         }
         let rest = async {
             while let Ok(Some(_)) = response.next_message().await {
-                gw.metrics.count_dropped_message();
+                metrics.count_dropped_message();
             }
         };
         let _ = tokio::time::timeout(DRAIN_TIMEOUT, rest).await;

@@ -127,7 +127,7 @@ async fn disallowed_values_are_denied_and_allowed_values_are_forwarded_unchanged
         assert!(response.text().starts_with("[POLICY DENIED]"), "{arguments}: {}", response.body);
     }
     assert_eq!(fixture.upstream_calls(), 0);
-    assert!(fixture.gw.ledger.usage().await.expect("a store").is_empty(), "a denied call costs nothing");
+    assert!(fixture.gw.store.counter_usage.usage().await.expect("a store").is_empty(), "a denied call costs nothing");
     for name in ["read_note\\u200b", "r\\u0435ad_note", "\\uff52ead_note", "READ_NOTE", "wipe"] {
         assert_eq!(fixture.gw.send_text(&call(&format!(r#"{{"name":"{name}"}}"#))).await.code(), -32602, "{name}");
     }

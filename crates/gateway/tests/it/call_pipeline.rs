@@ -160,7 +160,7 @@ async fn an_unreachable_upstream_charges_nothing() {
             .expect("a message")
             .starts_with("[UPSTREAM] the server cannot be reached")
     );
-    assert!(gw.ledger.usage().await.expect("the ledger is readable").is_empty());
+    assert!(gw.store.counter_usage.usage().await.expect("the ledger is readable").is_empty());
 }
 
 #[tokio::test]
@@ -181,5 +181,5 @@ async fn the_charge_of_a_call_that_could_not_be_sent_is_released_and_recorded_on
     let recorded: Vec<_> =
         gw.rows().await.split_off(rows).into_iter().map(|row| (row.record.kind, row.record.outcome)).collect();
     assert_eq!(recorded, [(RecordKind::Intent, None), (RecordKind::Outcome, Some(CallOutcome::NotSent))]);
-    assert_eq!(gw.ledger.usage().await.expect("the ledger is readable")[0].used.to_string(), "1");
+    assert_eq!(gw.store.counter_usage.usage().await.expect("the ledger is readable")[0].used.to_string(), "1");
 }

@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 
 use gatelodge_gateway::GatewaySettings;
-use gatelodge_store::{Durability, ManualClock, RecordKind, SqliteLedger};
+use gatelodge_store::{Durability, ManualClock, RecordKind, Store};
 use gatelodge_testkit::TestGateway;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
@@ -158,13 +158,9 @@ async fn a_process_with_a_listening_client_is_restarted_when_it_exits() {
 async fn the_server_gets_an_error_when_the_client_response_cannot_be_recorded() {
     let directory = tempfile::tempdir().expect("a directory");
     let clock = std::sync::Arc::new(ManualClock::at("2026-11-15T12:00:00Z".parse().expect("a time")));
-    let ledger = SqliteLedger::open(directory.path(), Durability::Process, clock.clone()).expect("a ledger");
+    let store = Store::open_sqlite(directory.path(), Durability::Process, clock.clone()).expect("a store");
     let command = server_command(directory.path());
-    let gw = TestGateway::builder()
-        .policy(ALLOW_ALL)
-        .ledger(std::sync::Arc::new(ledger), clock)
-        .start_process(&command)
-        .await;
+    let gw = TestGateway::builder().policy(ALLOW_ALL).store(store, clock).start_process(&command).await;
     let suspended = suspend_call(&gw, "A").await;
     std::fs::rename(directory.path().join("ledger.db"), directory.path().join("away")).expect("renamed");
     let refused = StatelessTestClient::new(&gw).request("tools/call", resume_params("A", &suspended, "yes")).await;

@@ -56,7 +56,7 @@ async fn sixty_four_concurrent_clients_never_exceed_the_limit() {
         let first = usize::from(!is_spend);
         assert_eq!(allowed + first, expected, "{limit}");
         assert_eq!(upstream.calls().len() - before, expected, "{limit}: calls upstream");
-        let verified = gw.ledger.verify(vec![]).await.expect("the ledger is readable");
+        let verified = gw.store.call_log.verify(vec![]).await.expect("the ledger is readable");
         assert_eq!(verified.chain_break, None);
     }
 }

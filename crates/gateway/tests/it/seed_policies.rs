@@ -5,13 +5,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gatelodge_store::{Durability, ManualClock, SqliteLedger};
+use gatelodge_store::{Durability, ManualClock, Store};
 use gatelodge_testkit::{FakeUpstream, TestGateway};
 use serde_json::json;
 
 async fn start_with_data(data: &Path, clock: &Arc<ManualClock>, policy: &str, upstream: &FakeUpstream) -> TestGateway {
-    let ledger = SqliteLedger::open(data, Durability::Process, clock.clone()).expect("a ledger");
-    TestGateway::builder().policy(policy).ledger(Arc::new(ledger), clock.clone()).start(upstream).await
+    let store = Store::open_sqlite(data, Durability::Process, clock.clone()).expect("a store");
+    TestGateway::builder().policy(policy).store(store, clock.clone()).start(upstream).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

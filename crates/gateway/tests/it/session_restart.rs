@@ -7,9 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use gatelodge_gateway::GatewaySettings;
-use gatelodge_store::{
-    Durability, IdDigest, ManualClock, MemoryStore, SessionRow, Sessions, SqliteLedger, SqliteStateStore, StoreError,
-};
+use gatelodge_store::{Durability, IdDigest, ManualClock, MemoryStore, SessionRow, Sessions, Store, StoreError};
 use gatelodge_testkit::{
     FakeUpstream, RecordedRequest, ResponseScript, TestGateway, TestResponse, json_response, tool_definition,
 };
@@ -151,9 +149,8 @@ async fn sessions_are_stored_in_the_data_directory_without_their_ids() {
     let data = tempfile::tempdir().expect("a folder");
     let upstream = FakeUpstream::with_tools(&["pay"]).await;
     let clock = Arc::new(ManualClock::at("2026-11-15T12:00:00Z".parse().expect("a time")));
-    let ledger = SqliteLedger::open(data.path(), Durability::Process, clock.clone()).expect("a ledger");
-    let state = SqliteStateStore::open(data.path()).expect("a state");
-    let builder = TestGateway::builder().policy(POLICY).ledger(Arc::new(ledger), clock).sessions(Arc::new(state));
+    let store = Store::open_sqlite(data.path(), Durability::Process, clock.clone()).expect("a store");
+    let builder = TestGateway::builder().policy(POLICY).store(store, clock);
     let mut gw = builder.start(&upstream).await;
     assert_eq!(gw.call("pay", json!({})).await.text(), "{}");
     gw.restart().await;
@@ -193,7 +190,7 @@ async fn a_call_on_a_session_that_cannot_be_reopened_is_not_sent_or_charged() {
         let reply = gw.call("pay", json!({})).await;
         assert!(reply.text().contains("was not sent"), "{}", reply.body);
     }
-    let used = gw.ledger.usage().await.expect("counters").pop().expect("a counter").used;
+    let used = gw.store.counter_usage.usage().await.expect("counters").pop().expect("a counter").used;
     assert_eq!(used.billionths(), 1_000_000_000, "only the call before the restart is charged");
 }
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use gatelodge_store::{
-    Durability, GrantId, IdDigest, ManualClock, MemoryStore, ServerName, SqliteLedger, StoreError, TaskOwner,
+    Durability, GrantId, IdDigest, ManualClock, MemoryStore, ServerName, SqliteLedger, Store, StoreError, TaskOwner,
     TaskOwners,
 };
 use gatelodge_testkit::{FakeUpstream, RecordedRequest, TestGateway, tool_definition};
@@ -35,7 +35,9 @@ impl StoreFaultTest {
         let upstream = FakeUpstream::with_tools(&["pay"]).await;
         let clock = Arc::new(ManualClock::at("2026-11-15T12:00:00Z".parse().expect("a time")));
         let ledger = SqliteLedger::open(data, Durability::Process, clock.clone()).expect("a ledger");
-        let gw = TestGateway::builder().policy(POLICY).ledger(Arc::new(ledger), clock).start(&upstream).await;
+        // Only the ledger fails, so the rest stays in memory.
+        let store = Store::new(Arc::new(MemoryStore::new(clock.clone())), Arc::new(ledger));
+        let gw = TestGateway::builder().policy(POLICY).store(store, clock).start(&upstream).await;
         let test = Self { upstream, gw };
         assert!(test.call_succeeds().await);
         test
@@ -63,8 +65,8 @@ impl StoreFaultTest {
         while !self.call_succeeds().await {
             assert!(started.elapsed() < Duration::from_secs(5), "{fault}: calls are still refused 5 s after it ended");
         }
-        self.gw.ledger.flush().await.expect("a store");
-        let verified = self.gw.ledger.verify(vec![]).await.expect("a store");
+        self.gw.store.ledger.flush().await.expect("a store");
+        let verified = self.gw.store.call_log.verify(vec![]).await.expect("a store");
         assert_eq!(verified.chain_break, None, "{fault}");
     }
 }

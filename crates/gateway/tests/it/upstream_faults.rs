@@ -142,7 +142,7 @@ async fn every_fault_is_answered_once_recorded_and_charged_and_the_next_call_wor
         assert_eq!(fine.text(), json!({"n": spent}).to_string(), "after {fault}");
     }
     // Failed calls are charged like successful ones.
-    let usage = gw.ledger.usage().await.expect("a store");
+    let usage = gw.store.counter_usage.usage().await.expect("a store");
     assert_eq!(usage[0].used.to_string(), (2 * FAULTS.len()).to_string());
     gw.assert_stops_promptly().await;
 }

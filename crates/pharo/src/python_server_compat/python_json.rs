@@ -38,7 +38,7 @@ pub(crate) enum PythonJsonError {
 }
 
 /// Maximum nesting depth that pydantic can write.
-const MAX_DEPTH: usize = 254;
+const MAX_PYDANTIC_NESTING_LEVELS: usize = 254;
 /// Maximum number of digits in an integer that Python can parse.
 const MAX_DIGITS: usize = 4_300;
 
@@ -151,7 +151,7 @@ impl PythonJsonReader<'_> {
     }
 
     fn value(&mut self, depth: usize) -> Result<PythonValue, PythonJsonError> {
-        if depth > MAX_DEPTH {
+        if depth > MAX_PYDANTIC_NESTING_LEVELS {
             let what = "Error serializing to JSON: ValueError: Circular reference detected (depth exceeded)";
             return Err(PythonJsonError::PythonException(what.to_owned()));
         }

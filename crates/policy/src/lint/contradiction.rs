@@ -4,11 +4,11 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 
 use super::located_block::{LocatedCondition, LocatedPredicate, PredicateListKind};
-use super::value_shape::{JsonKindSet, accepted_kinds};
-use crate::call_path::{CallPathRoot, CallPathSegment};
-use crate::condition::CompiledOperator;
-use crate::diagnostic::{Diagnostic, DiagnosticCode};
-use crate::scalar::{CallValue, DecimalText};
+use crate::call::call_path::{CallPathRoot, CallPathSegment};
+use crate::call::call_value::CallValue;
+use crate::operators::json_kind_set::JsonKindSet;
+use crate::operators::value_restriction::{NumericLimit, ValueRestriction};
+use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 
 /// Maximum number of comparisons between list members and conditions. If a list needs more, its members are not
 /// checked.
@@ -33,8 +33,8 @@ pub(super) fn find_contradictions(
         let pair = find_presence_conflict(clauses)
             .or_else(|| find_kind_conflict(clauses))
             .or_else(|| find_range_conflict(clauses))
-            .or_else(|| find_affix_conflict(clauses, prefix_operand, |long, short| long.starts_with(short)))
-            .or_else(|| find_affix_conflict(clauses, suffix_operand, |long, short| long.ends_with(short)))
+            .or_else(|| find_affix_conflict(clauses, required_prefix, |long, short| long.starts_with(short)))
+            .or_else(|| find_affix_conflict(clauses, required_suffix, |long, short| long.ends_with(short)))
             .or_else(|| find_member_conflict(clauses));
         warnings.extend(pair.map(|pair| contradiction_warning(part, pair)));
     }
@@ -55,8 +55,7 @@ fn contradiction_warning(part: PredicateListKind, (first, second): ConflictingCo
 
 /// Finds two conditions, one of which requires a value to be absent while the other requires it to be present.
 fn find_presence_conflict<'p>(clauses: &[LocatedCondition<'p>]) -> Option<ConflictingConditions<'p>> {
-    let is_absence =
-        |clause: &&LocatedCondition<'p>| matches!(clause.condition.compiled, CompiledOperator::Exists(false));
+    let is_absence = |clause: &&LocatedCondition<'p>| clause.condition.requires_absence();
     let absence = clauses.iter().find(is_absence)?;
     let other = clauses.iter().find(|clause| !is_absence(clause))?;
     Some((*other, *absence))
@@ -66,7 +65,7 @@ fn find_kind_conflict<'p>(clauses: &[LocatedCondition<'p>]) -> Option<Conflictin
     let mut left = JsonKindSet::ALL;
     let mut narrowest: Option<LocatedCondition<'p>> = None;
     for clause in clauses {
-        let next = left.and(accepted_kinds(&clause.condition.compiled));
+        let next = left.and(clause.condition.operator.accepted_kinds());
         if next.is_empty() {
             return narrowest.map(|first| (first, *clause));
         }
@@ -79,24 +78,17 @@ fn find_kind_conflict<'p>(clauses: &[LocatedCondition<'p>]) -> Option<Conflictin
 
 /// Lower or upper end of a range of numbers.
 struct RangeEnd<'p> {
-    number: &'p DecimalText,
-    is_exclusive: bool,
+    limit: NumericLimit<'p>,
     condition: LocatedCondition<'p>,
 }
 
 fn find_range_conflict<'p>(clauses: &[LocatedCondition<'p>]) -> Option<ConflictingConditions<'p>> {
     let (mut low, mut high): (Option<RangeEnd<'p>>, Option<RangeEnd<'p>>) = (None, None);
     for clause in clauses {
-        let end = |number, is_open| RangeEnd { number, is_exclusive: is_open, condition: *clause };
-        match &clause.condition.compiled {
-            CompiledOperator::Greater(number) => low = Some(narrower_end(low, end(number, true), Ordering::Greater)),
-            CompiledOperator::GreaterOrEqual(number) => {
-                low = Some(narrower_end(low, end(number, false), Ordering::Greater))
-            }
-            CompiledOperator::Less(number) => high = Some(narrower_end(high, end(number, true), Ordering::Less)),
-            CompiledOperator::LessOrEqual(number) => {
-                high = Some(narrower_end(high, end(number, false), Ordering::Less))
-            }
+        let end = |limit| RangeEnd { limit, condition: *clause };
+        match clause.condition.operator.restriction() {
+            ValueRestriction::AtLeast(limit) => low = Some(narrower_end(low, end(limit), Ordering::Greater)),
+            ValueRestriction::AtMost(limit) => high = Some(narrower_end(high, end(limit), Ordering::Less)),
             _ => continue,
         }
         if let (Some(low), Some(high)) = (&low, &high)
@@ -112,29 +104,29 @@ fn find_range_conflict<'p>(clauses: &[LocatedCondition<'p>]) -> Option<Conflicti
 /// Returns the stricter of two range ends. If both have the same number, an exclusive end is stricter.
 fn narrower_end<'p>(old: Option<RangeEnd<'p>>, new: RangeEnd<'p>, wins: Ordering) -> RangeEnd<'p> {
     let Some(old) = old else { return new };
-    let order = new.number.value().cmp(&old.number.value());
-    let is_narrower = order == wins || (order == Ordering::Equal && new.is_exclusive);
+    let order = new.limit.number.value().cmp(&old.limit.number.value());
+    let is_narrower = order == wins || (order == Ordering::Equal && new.limit.is_exclusive);
     if is_narrower { new } else { old }
 }
 
 fn is_empty_range(low: &RangeEnd<'_>, high: &RangeEnd<'_>) -> bool {
-    match low.number.value().cmp(&high.number.value()) {
+    match low.limit.number.value().cmp(&high.limit.number.value()) {
         Ordering::Greater => true,
-        Ordering::Equal => low.is_exclusive || high.is_exclusive,
+        Ordering::Equal => low.limit.is_exclusive || high.limit.is_exclusive,
         Ordering::Less => false,
     }
 }
 
-fn prefix_operand(test: &CompiledOperator) -> Option<&str> {
-    match test {
-        CompiledOperator::StartsWith(text) => Some(text),
+fn required_prefix(restriction: ValueRestriction<'_>) -> Option<&str> {
+    match restriction {
+        ValueRestriction::Prefix(text) => Some(text),
         _ => None,
     }
 }
 
-fn suffix_operand(test: &CompiledOperator) -> Option<&str> {
-    match test {
-        CompiledOperator::EndsWith(text) => Some(text),
+fn required_suffix(restriction: ValueRestriction<'_>) -> Option<&str> {
+    match restriction {
+        ValueRestriction::Suffix(text) => Some(text),
         _ => None,
     }
 }
@@ -143,12 +135,12 @@ fn suffix_operand(test: &CompiledOperator) -> Option<&str> {
 /// or neither suffix ends with the other.
 fn find_affix_conflict<'p>(
     clauses: &[LocatedCondition<'p>],
-    text_of: fn(&'p CompiledOperator) -> Option<&'p str>,
+    text_of: fn(ValueRestriction<'p>) -> Option<&'p str>,
     fits: fn(&str, &str) -> bool,
 ) -> Option<ConflictingConditions<'p>> {
     let mut longest: Option<(&str, LocatedCondition<'p>)> = None;
     for clause in clauses {
-        let Some(text) = text_of(&clause.condition.compiled) else { continue };
+        let Some(text) = text_of(clause.condition.operator.restriction()) else { continue };
         let Some((known, first)) = longest else {
             longest = Some((text, *clause));
             continue;
@@ -163,10 +155,10 @@ fn find_affix_conflict<'p>(
     None
 }
 
-/// Finds an `eq` or `in` condition for which no listed value satisfies all other conditions.
+/// Finds a condition that lists the possible values, such as `eq` or `in`, for which no listed value satisfies all other conditions.
 fn find_member_conflict<'p>(clauses: &[LocatedCondition<'p>]) -> Option<ConflictingConditions<'p>> {
-    let listed = clauses.iter().find_map(|clause| match &clause.condition.compiled {
-        CompiledOperator::MemberOf { members, negated: false } => Some((*clause, members)),
+    let listed = clauses.iter().find_map(|clause| match clause.condition.operator.restriction() {
+        ValueRestriction::Member(members) => Some((*clause, members)),
         _ => None,
     });
     let (first, members) = listed?;
@@ -175,8 +167,7 @@ fn find_member_conflict<'p>(clauses: &[LocatedCondition<'p>]) -> Option<Conflict
         return None;
     }
     for clause in clauses {
-        let test = &clause.condition.compiled;
-        left.retain(|value| matches!(test, CompiledOperator::Exists(_)) || test.holds(value) == Some(true));
+        left.retain(|value| clause.condition.operator.holds(value) == Some(true));
         if left.is_empty() {
             return Some((first, *clause));
         }

@@ -7,11 +7,13 @@ use gatelodge_json::Decimal;
 
 use super::did_you_mean::NameSuggester;
 use super::located_block::LocatedCondition;
-use super::value_shape::{JsonKindSet, PossibleValues, ValueShape, accepted_kinds};
-use crate::condition::CompiledOperator;
-use crate::diagnostic::{Diagnostic, DiagnosticCode};
-use crate::scalar::{CallValue, ScalarSet};
-use crate::syntax_tree::{SyntaxNode, SyntaxNodeValue};
+use super::value_shape::{PossibleValues, ValueShape};
+use crate::call::call_value::CallValue;
+use crate::operators::json_kind_set::JsonKindSet;
+use crate::operators::scalar_set::ScalarSet;
+use crate::operators::value_restriction::ValueRestriction;
+use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
+use crate::syntax::syntax_tree::{SyntaxNode, SyntaxNodeValue};
 
 /// Maximum number of members reported per list.
 const MAX_NAMED_MEMBERS: usize = 8;
@@ -44,50 +46,49 @@ pub(super) fn find_impossible(
     shape: &ValueShape<'_>,
     suggester: &mut NameSuggester,
 ) -> Vec<LintFinding> {
-    let test = &clause.condition.compiled;
+    let restriction = clause.condition.operator.restriction();
     // An empty set of kinds means that only null is possible, which is not checked here.
-    if matches!(test, CompiledOperator::Exists(_)) || shape.kinds.is_empty() {
+    if matches!(restriction, ValueRestriction::Presence | ValueRestriction::Absence) || shape.kinds.is_empty() {
         return Vec::new();
     }
-    if !shape.kinds.has(accepted_kinds(test)) {
+    if !shape.kinds.has(clause.condition.operator.accepted_kinds()) {
         return vec![wrong_kind_finding(clause, shape)];
     }
     if let Some(finding) = find_out_of_bounds(clause, shape).or_else(|| find_no_match(clause, shape, suggester)) {
         return vec![finding];
     }
-    match test {
-        CompiledOperator::MemberOf { negated, .. } => impossible_members(clause, shape, *negated, suggester),
+    match restriction {
+        ValueRestriction::Member(_) => impossible_members(clause, shape, false, suggester),
+        ValueRestriction::NoMember => impossible_members(clause, shape, true, suggester),
         _ => Vec::new(),
     }
 }
 
 fn wrong_kind_finding(clause: LocatedCondition<'_>, shape: &ValueShape<'_>) -> LintFinding {
     let condition = clause.condition;
-    let (path, operator, kinds) = (&condition.path, condition.operator, shape.kinds);
-    let (span, relation) = match condition.compiled {
-        CompiledOperator::MemberOf { .. } => (clause.value_span(), "compares with"),
+    let (path, operator, kinds) = (&condition.path, condition.operator.operator(), shape.kinds);
+    let (span, relation) = match condition.operator.restriction() {
+        ValueRestriction::Member(_) | ValueRestriction::NoMember => (clause.value_span(), "compares with"),
         _ => (clause.operator_span(), "needs"),
     };
     LintFinding {
         code: DiagnosticCode::ImpossibleComparison,
         span,
-        message: format!("`{path}` is {kinds}, and `{operator}` {relation} {}", accepted_kinds(&condition.compiled)),
+        message: format!("`{path}` is {kinds}, and `{operator}` {relation} {}", condition.operator.accepted_kinds()),
         help: format!("every call that has it is refused; compare it as {kinds}"),
     }
 }
 
 /// Finds a comparison that no number within the bounds satisfies.
 fn find_out_of_bounds(clause: LocatedCondition<'_>, shape: &ValueShape<'_>) -> Option<LintFinding> {
-    let (bound, number, beyond, is_strict) = match &clause.condition.compiled {
-        CompiledOperator::Greater(number) => (shape.maximum?, number, Ordering::Greater, true),
-        CompiledOperator::GreaterOrEqual(number) => (shape.maximum?, number, Ordering::Greater, false),
-        CompiledOperator::Less(number) => (shape.minimum?, number, Ordering::Less, true),
-        CompiledOperator::LessOrEqual(number) => (shape.minimum?, number, Ordering::Less, false),
+    let (bound, limit, beyond) = match clause.condition.operator.restriction() {
+        ValueRestriction::AtLeast(limit) => (shape.maximum?, limit, Ordering::Greater),
+        ValueRestriction::AtMost(limit) => (shape.minimum?, limit, Ordering::Less),
         _ => return None,
     };
-    let order = number.value().cmp(&bound.number);
+    let order = limit.number.value().cmp(&bound.number);
     let can_hold = match order {
-        Ordering::Equal => !is_strict && !bound.is_exclusive,
+        Ordering::Equal => !limit.is_exclusive && !bound.is_exclusive,
         order => order != beyond,
     };
     if can_hold {
@@ -112,8 +113,7 @@ fn find_no_match(
     suggester: &mut NameSuggester,
 ) -> Option<LintFinding> {
     let PossibleValues::OneOf(values) = &shape.values else { return None };
-    let test = &clause.condition.compiled;
-    if values.operands().any(|value| test.holds(&value) == Some(true)) {
+    if values.operands().any(|value| clause.condition.operator.holds(&value) == Some(true)) {
         return None;
     }
     Some(LintFinding {

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 
 use super::located_block::{LocatedBlock, member_span};
-use crate::diagnostic::{Diagnostic, DiagnosticCode};
-use crate::limit::{CounterRef, Limit, LimitScope};
-use crate::syntax_tree::SyntaxNode;
+use crate::compile::limit::{CounterRef, Limit, LimitScope};
+use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
+use crate::syntax::syntax_tree::SyntaxNode;
 
 /// Summary of one block's limits.
 #[derive(Default)]

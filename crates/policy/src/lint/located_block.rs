@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::iter::zip;
 use std::ops::Range;
 
-use crate::compiled_policy::{CategoryRule, Policy, Predicate, RuleBlock, RuleBlockTable};
-use crate::condition::Condition;
-use crate::limit::Limit;
-use crate::syntax_tree::{SyntaxMapEntry, SyntaxNode, SyntaxNodeValue};
+use crate::compile::compiled_policy::{CategoryRule, Policy, Predicate, RuleBlock, RuleBlockTable};
+use crate::compile::condition::Condition;
+use crate::compile::limit::Limit;
+use crate::syntax::syntax_tree::{SyntaxMapEntry, SyntaxNode, SyntaxNodeValue};
 
 /// The fields of a policy that contain rule blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -190,7 +190,7 @@ impl<'p> LocatedCondition<'p> {
         const MAX_VALUE_CHARS: usize = 40;
         let expected: String = self.condition.expected_json.chars().take(MAX_VALUE_CHARS).collect();
         let rest = if expected.len() < self.condition.expected_json.len() { "…" } else { "" };
-        format!("{} {expected}{rest}", self.condition.operator)
+        format!("{} {expected}{rest}", self.condition.operator.operator())
     }
 }
 

@@ -8,9 +8,10 @@ use super::did_you_mean::NameSuggester;
 use super::located_block::{LocatedBlock, LocatedCondition, LocatedPredicate, PolicySection, PredicateListKind};
 use super::value_shape::ValueShape;
 use super::{contradiction, impossible_condition, regex_anchor};
-use crate::call_path::{CallPath, CallPathRoot, CallPathSegment};
-use crate::condition::{CompiledOperator, Operator};
-use crate::diagnostic::{Diagnostic, DiagnosticCode};
+use crate::call::call_path::{CallPath, CallPathRoot, CallPathSegment};
+use crate::operators::Operator;
+use crate::operators::value_restriction::ValueRestriction;
+use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 
 /// Paths with more segments than this are recorded without their parents.
 const MAX_PARENT_SEGMENTS: usize = 32;
@@ -26,7 +27,7 @@ impl<'p> RequiredCallPaths<'p> {
     pub fn of(section: &LocatedBlock<'p>) -> Self {
         let mut guarded = Self { paths: HashSet::new(), validates_arguments: section.block.validate_arguments };
         for clause in section.predicates(PredicateListKind::Require).flat_map(|rule| rule.conditions()) {
-            if !matches!(clause.condition.compiled, CompiledOperator::Exists(false)) {
+            if !clause.condition.requires_absence() {
                 guarded.add_with_parents(&clause.condition.path);
             }
         }
@@ -34,7 +35,7 @@ impl<'p> RequiredCallPaths<'p> {
             for rule in section.predicates(part) {
                 // Absence alone is denied or needs approval.
                 if let [condition] = rule.predicate.conditions.as_slice()
-                    && matches!(condition.compiled, CompiledOperator::Exists(false))
+                    && condition.requires_absence()
                 {
                     guarded.add(&condition.path);
                 }
@@ -105,8 +106,7 @@ fn find_client_claim_only(rule: &LocatedPredicate<'_>) -> Option<Diagnostic> {
 }
 
 fn find_unanchored_regex(clause: LocatedCondition<'_>) -> Option<Diagnostic> {
-    let CompiledOperator::Regex(regex) = &clause.condition.compiled else { return None };
-    let pattern = regex.as_str();
+    let ValueRestriction::Pattern(pattern) = clause.condition.operator.restriction() else { return None };
     if regex_anchor::is_anchored(pattern) {
         return None;
     }
@@ -115,12 +115,10 @@ fn find_unanchored_regex(clause: LocatedCondition<'_>) -> Option<Diagnostic> {
     Some(warning.with_help(regex_anchor::anchoring_help(pattern)))
 }
 
-/// Warns about a `neq` or `not_in` condition. It seems to hold for everything except the given values, but it does not
+/// Warns about a condition that excludes values, such as `neq` or `not_in`. It seems to hold for everything except the given values, but it does not
 /// hold if the value is absent, so the call passes.
 fn find_absence_passes(clause: LocatedCondition<'_>) -> Option<Diagnostic> {
-    if !matches!(clause.condition.operator, Operator::Neq | Operator::NotIn) {
-        return None;
-    }
+    let ValueRestriction::NoMember = clause.condition.operator.restriction() else { return None };
     let path = &clause.condition.path;
     let message = format!("without `{path}` this does not hold, and the call passes");
     let warning = Diagnostic::warning(DiagnosticCode::AbsencePasses, clause.path_span(), message);
@@ -171,7 +169,12 @@ type ConditionIdentity<'p> = (&'p CallPathRoot, &'p [CallPathSegment], Operator,
 fn condition_keys<'p>(rule: &LocatedPredicate<'p>) -> Vec<ConditionIdentity<'p>> {
     let key = |clause: LocatedCondition<'p>| {
         let condition = clause.condition;
-        (&condition.path.root, condition.path.segments.as_slice(), condition.operator, &*condition.expected_json)
+        (
+            &condition.path.root,
+            condition.path.segments.as_slice(),
+            condition.operator.operator(),
+            &*condition.expected_json,
+        )
     };
     let mut keys: Vec<ConditionIdentity<'_>> = rule.conditions().map(key).collect();
     keys.sort();

@@ -4,9 +4,10 @@
 
 use gatelodge_json::{JsonKind, JsonValue};
 
-use super::value_shape::{JsonKindSet, NumericBound, PossibleValues, ValueShape};
-use crate::call_path::CallPathSegment;
-use crate::scalar::{DecimalText, ScalarSet};
+use super::value_shape::{NumericBound, PossibleValues, ValueShape};
+use crate::call::call_path::CallPathSegment;
+use crate::operators::json_kind_set::JsonKindSet;
+use crate::operators::scalar_set::{DecimalText, ScalarSet};
 
 /// Maximum depth of references and alternatives.
 const MAX_SCHEMA_LEVELS: usize = 16;

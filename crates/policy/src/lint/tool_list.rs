@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use gatelodge_json::{JsonKind, JsonLimits, JsonValue, read};
 
-use crate::diagnostic::{Diagnostic, DiagnosticCode, MAX_SEARCHED_DIAGNOSTICS, sorted_for_display};
+use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, MAX_SEARCHED_DIAGNOSTICS, sorted_for_display};
 
 const TOOL_LIST_HELP: &str =
     r#"pass the server's response to `tools/list`, such as {"tools": [{"name": "…", "inputSchema": {…}}]}"#;

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use super::did_you_mean::NameSuggester;
 use super::located_block::{LocatedBlock, PolicySection, entries, items};
 use super::tool_list::ToolList;
-use crate::compiled_policy::{BlockAction, Policy};
-use crate::diagnostic::{Diagnostic, DiagnosticCode};
-use crate::glob::Glob;
-use crate::syntax_tree::{SyntaxNode, SyntaxNodeValue};
+use crate::compile::compiled_policy::{BlockAction, Policy};
+use crate::compile::glob::Glob;
+use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
+use crate::syntax::syntax_tree::{SyntaxNode, SyntaxNodeValue};
 
 /// Fields of a block that have no effect under `action: deny`.
 const FIELDS_UNUSED_UNDER_DENY: [&str; 6] =

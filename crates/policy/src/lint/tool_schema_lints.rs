@@ -11,11 +11,12 @@ use super::impossible_condition::{self, LintFinding};
 use super::located_block::{LocatedBlock, LocatedCondition, PolicySection, member_span};
 use super::schema_lookup::{SchemaLookup, SchemaLookupResult};
 use super::tool_list::{ListedTool, ToolList};
-use super::value_shape::{JsonKindSet, ValueShape};
-use crate::call_path::{CallPath, CallPathRoot, CallPathSegment};
-use crate::compiled_policy::Policy;
-use crate::diagnostic::{Diagnostic, DiagnosticCode};
-use crate::input_schema::InputSchema;
+use super::value_shape::ValueShape;
+use crate::call::call_path::{CallPath, CallPathRoot, CallPathSegment};
+use crate::call::input_schema::InputSchema;
+use crate::compile::compiled_policy::Policy;
+use crate::operators::json_kind_set::JsonKindSet;
+use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 
 /// Maximum number of schema parts visited in total, which takes about one second.
 const MAX_SCHEMA_PARTS: usize = 30_000_000;

@@ -3,88 +3,15 @@
 //! A shape never excludes a value that is possible. If nothing is known about a value, its shape allows anything.
 
 use std::cmp::Ordering;
-use std::fmt;
 
-use gatelodge_json::{Decimal, JsonKind};
+use gatelodge_json::Decimal;
 use jiff::civil::Weekday;
 
 use crate::call::Category;
-use crate::call_path::CallPathRoot;
-use crate::condition::{CompiledOperator, HOUR_TEXTS, weekday_name};
-use crate::scalar::{DecimalText, ScalarSet};
-
-/// A set of JSON kinds. Null is not a member, because it counts as absent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct JsonKindSet(u8);
-
-impl JsonKindSet {
-    pub const NONE: Self = Self(0);
-    pub const BOOL: Self = Self(1);
-    pub const NUMBER: Self = Self(2);
-    pub const STRING: Self = Self(4);
-    pub const LIST: Self = Self(8);
-    pub const OBJECT: Self = Self(16);
-    pub const ALL: Self = Self(31);
-
-    pub fn of(kind: JsonKind) -> Self {
-        match kind {
-            JsonKind::Null => Self::NONE,
-            JsonKind::Bool => Self::BOOL,
-            JsonKind::Number => Self::NUMBER,
-            JsonKind::String => Self::STRING,
-            JsonKind::Array => Self::LIST,
-            JsonKind::Object => Self::OBJECT,
-        }
-    }
-
-    pub fn and(self, other: Self) -> Self {
-        Self(self.0 & other.0)
-    }
-
-    pub fn or(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-
-    pub fn is_empty(self) -> bool {
-        self.0 == 0
-    }
-
-    pub fn has(self, other: Self) -> bool {
-        !self.and(other).is_empty()
-    }
-}
-
-impl fmt::Display for JsonKindSet {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kinds = [JsonKind::Bool, JsonKind::Number, JsonKind::String, JsonKind::Array, JsonKind::Object];
-        let own = kinds.into_iter().filter(|kind| self.has(Self::of(*kind)));
-        let words: Vec<&str> = own.map(JsonKind::with_article).collect();
-        f.write_str(&words.join(" or "))
-    }
-}
-
-/// Returns the kinds of values for which an operator can hold. All other kinds give a mismatch.
-pub(super) fn accepted_kinds(test: &CompiledOperator) -> JsonKindSet {
-    match test {
-        CompiledOperator::MemberOf { members, .. } => {
-            members.kinds().map(JsonKindSet::of).fold(JsonKindSet::NONE, JsonKindSet::or)
-        }
-        CompiledOperator::Less(_)
-        | CompiledOperator::LessOrEqual(_)
-        | CompiledOperator::Greater(_)
-        | CompiledOperator::GreaterOrEqual(_) => JsonKindSet::NUMBER,
-        CompiledOperator::Contains(wanted) if wanted.first_text().is_some() => {
-            JsonKindSet::STRING.or(JsonKindSet::LIST)
-        }
-        CompiledOperator::Contains(_) | CompiledOperator::SubsetOf(_) => JsonKindSet::LIST,
-        CompiledOperator::StartsWith(_) | CompiledOperator::EndsWith(_) | CompiledOperator::Regex(_) => {
-            JsonKindSet::STRING
-        }
-        CompiledOperator::PathWithin(_) | CompiledOperator::HostIn(_) => JsonKindSet::STRING,
-        CompiledOperator::LengthAtMost(_) => JsonKindSet::STRING.or(JsonKindSet::LIST),
-        CompiledOperator::Exists(_) => JsonKindSet::ALL,
-    }
-}
+use crate::call::call_path::CallPathRoot;
+use crate::eval::call_fact::{HOUR_TEXTS, weekday_name};
+use crate::operators::json_kind_set::JsonKindSet;
+use crate::operators::scalar_set::{DecimalText, ScalarSet};
 
 /// One end of a range of numbers.
 #[derive(Debug, Clone, Copy)]

@@ -11,38 +11,41 @@ use crate::{
 
 const NONE: [u64; 0] = [];
 
-pub async fn the_newest_rows_are_returned_oldest_first(store: &ConformanceBackend) {
+pub async fn the_newest_rows_are_returned_oldest_first(backend: &ConformanceBackend) {
     for _ in 0..5 {
-        store.write(record(RecordKind::PolicyExempt)).await;
+        backend.write(record(RecordKind::PolicyExempt)).await;
     }
-    assert_eq!(matching_seqs(store, CallLogFilter { limit: 2, ..CallLogFilter::default() }).await, [4, 5]);
-    assert_eq!(matching_seqs(store, CallLogFilter { limit: 9, ..CallLogFilter::default() }).await, [1, 2, 3, 4, 5]);
-    assert_eq!(matching_seqs(store, CallLogFilter { limit: 0, ..CallLogFilter::default() }).await, NONE);
+    assert_eq!(matching_seqs(backend, CallLogFilter { limit: 2, ..CallLogFilter::default() }).await, [4, 5]);
+    assert_eq!(matching_seqs(backend, CallLogFilter { limit: 9, ..CallLogFilter::default() }).await, [1, 2, 3, 4, 5]);
+    assert_eq!(matching_seqs(backend, CallLogFilter { limit: 0, ..CallLogFilter::default() }).await, NONE);
     assert_eq!(
-        matching_seqs(store, CallLogFilter { limit: 9, after: Some(3), ..CallLogFilter::default() }).await,
+        matching_seqs(backend, CallLogFilter { limit: 9, after: Some(3), ..CallLogFilter::default() }).await,
         [4, 5]
     );
-    assert_eq!(matching_seqs(store, CallLogFilter { limit: 1, after: Some(3), ..CallLogFilter::default() }).await, [5]);
     assert_eq!(
-        matching_seqs(store, CallLogFilter { limit: 9, after: Some(5), ..CallLogFilter::default() }).await,
+        matching_seqs(backend, CallLogFilter { limit: 1, after: Some(3), ..CallLogFilter::default() }).await,
+        [5]
+    );
+    assert_eq!(
+        matching_seqs(backend, CallLogFilter { limit: 9, after: Some(5), ..CallLogFilter::default() }).await,
         NONE
     );
     assert_eq!(
-        matching_seqs(store, CallLogFilter { limit: 2, before: Some(4), ..CallLogFilter::default() }).await,
+        matching_seqs(backend, CallLogFilter { limit: 2, before: Some(4), ..CallLogFilter::default() }).await,
         [2, 3]
     );
     assert_eq!(
-        matching_seqs(store, CallLogFilter { limit: 9, before: Some(1), ..CallLogFilter::default() }).await,
+        matching_seqs(backend, CallLogFilter { limit: 9, before: Some(1), ..CallLogFilter::default() }).await,
         NONE
     );
 }
 
-async fn matching_seqs(store: &ConformanceBackend, filter: CallLogFilter) -> Vec<u64> {
-    store.flush().await;
-    store.ledger.rows(filter).await.expect("rows").iter().map(|row| row.seq).collect()
+async fn matching_seqs(backend: &ConformanceBackend, filter: CallLogFilter) -> Vec<u64> {
+    backend.flush().await;
+    backend.store.call_log.rows(filter).await.expect("rows").iter().map(|row| row.seq).collect()
 }
 
-pub async fn each_filter_returns_only_matching_rows(store: &ConformanceBackend) {
+pub async fn each_filter_returns_only_matching_rows(backend: &ConformanceBackend) {
     let target = "say \"hi\"\\ä";
     let plain = record(RecordKind::Intent);
     let known = CallRecord {
@@ -57,23 +60,23 @@ pub async fn each_filter_returns_only_matching_rows(store: &ConformanceBackend) 
         CallRecord { message: Some("g1 agent zoo".into()), method: Some("zoo".into()), ..record(RecordKind::Refused) };
     let observed = CallRecord { observed: true, label: Some("g1".into()), ..record(RecordKind::Intent) };
     for row in [plain, known.clone(), decoy, observed] {
-        store.write(row).await;
+        backend.write(row).await;
     }
     let all = || CallLogFilter { limit: 9, ..CallLogFilter::default() };
-    assert_eq!(matching_seqs(store, CallLogFilter { grant: Some("g1".into()), ..all() }).await, [2, 4]);
-    assert_eq!(matching_seqs(store, CallLogFilter { grant: Some("agent".into()), ..all() }).await, [2]);
-    assert_eq!(matching_seqs(store, CallLogFilter { server: Some("zoo".into()), ..all() }).await, [2]);
-    assert_eq!(matching_seqs(store, CallLogFilter { target: Some(target.into()), ..all() }).await, [2]);
-    assert_eq!(matching_seqs(store, CallLogFilter { call: Some(known.call.to_string()), ..all() }).await, [2]);
-    assert_eq!(matching_seqs(store, CallLogFilter { refused_only: true, ..all() }).await, [3, 4]);
+    assert_eq!(matching_seqs(backend, CallLogFilter { grant: Some("g1".into()), ..all() }).await, [2, 4]);
+    assert_eq!(matching_seqs(backend, CallLogFilter { grant: Some("agent".into()), ..all() }).await, [2]);
+    assert_eq!(matching_seqs(backend, CallLogFilter { server: Some("zoo".into()), ..all() }).await, [2]);
+    assert_eq!(matching_seqs(backend, CallLogFilter { target: Some(target.into()), ..all() }).await, [2]);
+    assert_eq!(matching_seqs(backend, CallLogFilter { call: Some(known.call.to_string()), ..all() }).await, [2]);
+    assert_eq!(matching_seqs(backend, CallLogFilter { refused_only: true, ..all() }).await, [3, 4]);
     assert_eq!(
-        matching_seqs(store, CallLogFilter { refused_only: true, server: Some("zoo".into()), ..all() }).await,
+        matching_seqs(backend, CallLogFilter { refused_only: true, server: Some("zoo".into()), ..all() }).await,
         NONE
     );
-    assert_eq!(matching_seqs(store, CallLogFilter { server: Some("zo".into()), ..all() }).await, NONE);
+    assert_eq!(matching_seqs(backend, CallLogFilter { server: Some("zo".into()), ..all() }).await, NONE);
 }
 
-pub async fn a_record_is_read_as_it_was_written(store: &ConformanceBackend) {
+pub async fn a_record_is_read_as_it_was_written(backend: &ConformanceBackend) {
     let mut full = record(RecordKind::Outcome);
     full.grant = Some(GrantId("g1".into()));
     full.request = Some("\"1\"".into());
@@ -87,8 +90,14 @@ pub async fn a_record_is_read_as_it_was_written(store: &ConformanceBackend) {
     full.timings = Some(CallTimings { decide: 1, reserve: 2, upstream: 3 });
     full.count = Some(u64::MAX);
     full.retry_after_seconds = Some(3_600);
-    store.write(full.clone()).await;
-    assert_eq!(store.rows().await[0].record, full);
+    backend.write(full.clone()).await;
+    assert_eq!(backend.rows().await[0].record, full);
+}
+
+pub async fn a_healthy_ledger_counts_no_errors(backend: &ConformanceBackend) {
+    backend.write(record(RecordKind::PolicyExempt)).await;
+    backend.flush().await;
+    assert_eq!(backend.store.ledger.error_count(), 0);
 }
 
 /// Recomputes the hash of an exported line as described in `docs/operations.md`, without the code under test. Returns
@@ -121,15 +130,15 @@ pub(super) fn assert_chained(rows: &[ChainedRow], mut end: (u64, RowHash)) -> (u
     end
 }
 
-pub async fn raw_rows_come_in_pages_with_verifiable_hashes(store: &ConformanceBackend) {
+pub async fn raw_rows_come_in_pages_with_verifiable_hashes(backend: &ConformanceBackend) {
     let large = CallRecord { message: Some("\u{1f4a1}\"\\".repeat(100_000).into()), ..record(RecordKind::Refused) };
     for number in 0..2_500 {
-        store.write(if number % 1_000 == 7 { large.clone() } else { record(RecordKind::PolicyExempt) }).await;
+        backend.write(if number % 1_000 == 7 { large.clone() } else { record(RecordKind::PolicyExempt) }).await;
     }
-    store.flush().await;
+    backend.flush().await;
     let (mut end, mut pages) = ((0, RowHash::ZERO), 0);
     loop {
-        let page = store.ledger.page_after(end.0).await.expect("rows");
+        let page = backend.store.call_log.page_after(end.0).await.expect("rows");
         let bytes: usize = page.iter().map(|row| row.body.len()).sum();
         assert!(page.len() <= 1_000 && bytes < 2_500_000, "{} rows, {bytes} bytes", page.len());
         if page.is_empty() {
@@ -138,27 +147,27 @@ pub async fn raw_rows_come_in_pages_with_verifiable_hashes(store: &ConformanceBa
         end = assert_chained(&page, end);
         pages += 1;
     }
-    let head = store.ledger.head().await.expect("a head");
+    let head = backend.store.call_log.head().await.expect("a head");
     assert_eq!((end, 2_500), ((head.seq, head.hash), head.seq));
     assert!(pages > 2, "{pages}");
-    let later = store.ledger.page_after(2_498).await.expect("rows");
+    let later = backend.store.call_log.page_after(2_498).await.expect("rows");
     assert_eq!(later.iter().map(|row| row.seq).collect::<Vec<_>>(), [2_499, 2_500]);
-    assert_eq!(store.ledger.page_after(u64::MAX).await.expect("rows"), []);
+    assert_eq!(backend.store.call_log.page_after(u64::MAX).await.expect("rows"), []);
     assert_eq!(later[0].parse_call_row().expect("a row").record.kind, RecordKind::PolicyExempt);
 }
 
-pub async fn raw_rows_begin_after_the_pruned_ones(store: &ConformanceBackend) {
-    store.write(record(RecordKind::PolicyExempt)).await;
-    store.write(record(RecordKind::PolicyExempt)).await;
-    store.flush().await;
-    let removed = store.ledger.head().await.expect("a head");
-    store.write(CallRecord { at: timestamp("2026-11-16T12:00:00Z"), ..record(RecordKind::PolicyExempt) }).await;
-    store.flush().await;
+pub async fn raw_rows_begin_after_the_pruned_ones(backend: &ConformanceBackend) {
+    backend.write(record(RecordKind::PolicyExempt)).await;
+    backend.write(record(RecordKind::PolicyExempt)).await;
+    backend.flush().await;
+    let removed = backend.store.call_log.head().await.expect("a head");
+    backend.write(CallRecord { at: timestamp("2026-11-16T12:00:00Z"), ..record(RecordKind::PolicyExempt) }).await;
+    backend.flush().await;
     assert_eq!(
-        store.ledger.prune(timestamp(START_TIME) + std::time::Duration::from_secs(1)).await.expect("removed"),
+        backend.store.call_log.prune(timestamp(START_TIME) + std::time::Duration::from_secs(1)).await.expect("removed"),
         2
     );
-    let rows = store.ledger.page_after(0).await.expect("rows");
+    let rows = backend.store.call_log.page_after(0).await.expect("rows");
     assert_eq!((rows[0].seq, rows[0].previous), (3, removed.hash));
     assert_chained(&rows, (removed.seq, removed.hash));
 }

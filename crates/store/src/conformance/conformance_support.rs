@@ -70,7 +70,7 @@ pub fn admin_entry() -> AdminLogEntry {
 
 impl ConformanceBackend {
     pub async fn reserve(&self, claims: Vec<CounterCharge>) -> ReserveOutcome {
-        self.ledger.reserve(claims, &record(RecordKind::Intent)).await.expect("an answer")
+        self.store.ledger.reserve(claims, &record(RecordKind::Intent)).await.expect("an answer")
     }
 
     /// Reserves charges and fails the test unless they are granted.
@@ -92,26 +92,26 @@ impl ConformanceBackend {
     /// Returns how much of a counter is used, in billionths of a unit.
     pub async fn used_billionths(&self, counter: &str) -> i128 {
         self.flush().await;
-        let usage = self.ledger.usage().await.expect("counters");
+        let usage = self.store.counter_usage.usage().await.expect("counters");
         usage.iter().find(|usage| usage.key.as_str() == counter).map_or(0, |usage| usage.used.billionths())
     }
 
     pub async fn write(&self, record: CallRecord) {
-        self.ledger.write(&record).await.expect("room in the queue");
+        self.store.ledger.write(&record).await.expect("room in the queue");
     }
 
     pub async fn flush(&self) {
-        self.ledger.flush().await.expect("written");
+        self.store.ledger.flush().await.expect("written");
     }
 
     pub async fn rows(&self) -> Vec<CallLogRow> {
         self.flush().await;
-        self.ledger.rows(CallLogFilter { limit: usize::MAX, ..CallLogFilter::default() }).await.expect("rows")
+        self.store.call_log.rows(CallLogFilter { limit: usize::MAX, ..CallLogFilter::default() }).await.expect("rows")
     }
 
     /// Checks that the chain verifies.
     pub async fn assert_chain_valid(&self) {
-        let verified = self.ledger.verify(vec![]).await.expect("a walk");
+        let verified = self.store.call_log.verify(vec![]).await.expect("a walk");
         assert_eq!(verified.chain_break, None);
     }
 }

@@ -24,48 +24,48 @@ async fn take_until_exhausted(ledger: Arc<dyn Ledger>, claims: Vec<CounterCharge
     }
 }
 
-async fn take_concurrently(store: &ConformanceBackend, claims: impl Fn(u32) -> Vec<CounterCharge>) -> u32 {
+async fn take_concurrently(backend: &ConformanceBackend, claims: impl Fn(u32) -> Vec<CounterCharge>) -> u32 {
     let mut tasks = JoinSet::new();
     for caller in 0..CONCURRENT_CALLERS {
-        tasks.spawn(take_until_exhausted(Arc::clone(&store.ledger), claims(caller)));
+        tasks.spawn(take_until_exhausted(Arc::clone(&backend.store.ledger), claims(caller)));
     }
     tasks.join_all().await.into_iter().sum()
 }
 
-pub async fn concurrent_callers_take_exactly_the_limit(store: &ConformanceBackend) {
+pub async fn concurrent_callers_take_exactly_the_limit(backend: &ConformanceBackend) {
     for limit in [1, 7, 100, 1_000] {
         let counter = format!("calls-{limit}");
-        let daily = take_concurrently(store, |_| vec![daily_charge(&counter, limit)]).await;
+        let daily = take_concurrently(backend, |_| vec![daily_charge(&counter, limit)]).await;
         assert_eq!(daily, limit);
-        assert_eq!(store.used_billionths(&counter).await, calls(limit).billionths());
+        assert_eq!(backend.used_billionths(&counter).await, calls(limit).billionths());
         let rolling = (LimitWindow::Seconds(60), WindowAlignment::Rolling);
         let rolling = |_| vec![counter_charge(&format!("rolling-{limit}"), rolling, calls(limit), Amount::ONE)];
-        assert_eq!(take_concurrently(store, rolling).await, limit);
+        assert_eq!(take_concurrently(backend, rolling).await, limit);
     }
-    assert_eq!(store.rows().await.len(), 2 * (1 + 7 + 100 + 1_000));
-    store.assert_chain_valid().await;
+    assert_eq!(backend.rows().await.len(), 2 * (1 + 7 + 100 + 1_000));
+    backend.assert_chain_valid().await;
 }
 
-pub async fn concurrent_callers_take_exactly_the_decimal_limit(store: &ConformanceBackend) {
+pub async fn concurrent_callers_take_exactly_the_decimal_limit(backend: &ConformanceBackend) {
     // 12.34 in steps of 0.07: 176 times, and 0.02 remain.
     let (max, amount) = (billionths(12_340_000_000), billionths(70_000_000));
-    let taken = take_concurrently(store, |_| {
+    let taken = take_concurrently(backend, |_| {
         vec![counter_charge("spend", (DAY_WINDOW, WindowAlignment::Calendar), max, amount)]
     })
     .await;
     assert_eq!(taken, 176);
-    assert_eq!(store.used_billionths("spend").await, 12_320_000_000);
+    assert_eq!(backend.used_billionths("spend").await, 12_320_000_000);
 }
 
-pub async fn concurrent_callers_take_two_counters_together(store: &ConformanceBackend) {
+pub async fn concurrent_callers_take_two_counters_together(backend: &ConformanceBackend) {
     // Half of the callers list them in reverse order.
     let claims = |caller| match caller % 2 {
         0 => vec![daily_charge("a", 50), daily_charge("b", 70)],
         _ => vec![daily_charge("b", 70), daily_charge("a", 50)],
     };
-    assert_eq!(take_concurrently(store, claims).await, 50);
+    assert_eq!(take_concurrently(backend, claims).await, 50);
     assert_eq!(
-        (store.used_billionths("a").await, store.used_billionths("b").await),
+        (backend.used_billionths("a").await, backend.used_billionths("b").await),
         (calls(50).billionths(), calls(50).billionths())
     );
 }
@@ -85,15 +85,15 @@ async fn take_and_release(ledger: Arc<dyn Ledger>, rounds: u32) -> u32 {
     kept
 }
 
-pub async fn concurrent_reservations_and_releases_never_exceed_the_limit(store: &ConformanceBackend) {
+pub async fn concurrent_reservations_and_releases_never_exceed_the_limit(backend: &ConformanceBackend) {
     let mut tasks = JoinSet::new();
     for _ in 0..CONCURRENT_CALLERS {
-        tasks.spawn(take_and_release(Arc::clone(&store.ledger), 20));
+        tasks.spawn(take_and_release(Arc::clone(&backend.store.ledger), 20));
     }
     let kept: u32 = tasks.join_all().await.into_iter().sum();
     assert!(kept <= 40, "{kept}");
-    assert_eq!(store.used_billionths("calls").await, calls(kept).billionths());
+    assert_eq!(backend.used_billionths("calls").await, calls(kept).billionths());
     // Released capacity can be taken again, and no more.
-    assert_eq!(take_concurrently(store, |_| vec![daily_charge("calls", 40)]).await, 40 - kept);
-    store.assert_chain_valid().await;
+    assert_eq!(take_concurrently(backend, |_| vec![daily_charge("calls", 40)]).await, 40 - kept);
+    backend.assert_chain_valid().await;
 }

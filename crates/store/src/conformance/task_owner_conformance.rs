@@ -22,44 +22,44 @@ fn task(id: &str, grant: &str, expires_at: Timestamp) -> TaskOwner {
     }
 }
 
-async fn find(store: &ConformanceBackend, id: &str) -> Option<TaskOwner> {
-    store.tasks.find(IdDigest::of(&[id])).await.expect("an answer")
+async fn find(backend: &ConformanceBackend, id: &str) -> Option<TaskOwner> {
+    backend.store.task_owners.find(IdDigest::of(&[id])).await.expect("an answer")
 }
 
-pub async fn a_task_is_found_by_its_id(store: &ConformanceBackend) {
-    assert_eq!(find(store, "one").await, None);
+pub async fn a_task_is_found_by_its_id(backend: &ConformanceBackend) {
+    assert_eq!(find(backend, "one").await, None);
     let one = task("one", "ci", hour(1));
-    store.tasks.put(one.clone(), hour(0)).await.expect("kept");
-    store.tasks.put(task("two", "ci", hour(1)), hour(0)).await.expect("kept");
-    assert_eq!(find(store, "one").await, Some(one));
+    backend.store.task_owners.put(one.clone(), hour(0)).await.expect("kept");
+    backend.store.task_owners.put(task("two", "ci", hour(1)), hour(0)).await.expect("kept");
+    assert_eq!(find(backend, "one").await, Some(one));
 }
 
-pub async fn a_task_stays_with_its_grant_until_it_expires(store: &ConformanceBackend) {
+pub async fn a_task_stays_with_its_grant_until_it_expires(backend: &ConformanceBackend) {
     let own = task("one", "ci", hour(1));
-    store.tasks.put(own.clone(), hour(0)).await.expect("kept");
-    assert_conflict(store.tasks.put(task("one", "other", hour(9)), hour(0)).await);
-    assert_eq!(find(store, "one").await, Some(own));
+    backend.store.task_owners.put(own.clone(), hour(0)).await.expect("kept");
+    assert_conflict(backend.store.task_owners.put(task("one", "other", hour(9)), hour(0)).await);
+    assert_eq!(find(backend, "one").await, Some(own));
     let newer = TaskOwner { tool: "ask".to_owned(), ..task("one", "ci", hour(2)) };
-    store.tasks.put(newer.clone(), hour(0)).await.expect("a grant may replace its own task");
-    assert_eq!(find(store, "one").await, Some(newer));
+    backend.store.task_owners.put(newer.clone(), hour(0)).await.expect("a grant may replace its own task");
+    assert_eq!(find(backend, "one").await, Some(newer));
     let other = task("one", "other", hour(9));
-    store.tasks.put(other.clone(), hour(2)).await.expect("the old one is over");
-    assert_eq!(find(store, "one").await, Some(other));
+    backend.store.task_owners.put(other.clone(), hour(2)).await.expect("the old one is over");
+    assert_eq!(find(backend, "one").await, Some(other));
 }
 
-pub async fn tasks_of_a_grant_at_a_server_are_listed(store: &ConformanceBackend) {
+pub async fn tasks_of_a_grant_at_a_server_are_listed(backend: &ConformanceBackend) {
     let elsewhere = TaskOwner { server: "ark".parse().expect("a name"), ..task("three", "ci", hour(1)) };
     for row in [task("one", "ci", hour(1)), task("two", "other", hour(1)), elsewhere] {
-        store.tasks.put(row, hour(0)).await.expect("kept");
+        backend.store.task_owners.put(row, hour(0)).await.expect("kept");
     }
     let zoo = "zoo".parse().expect("a name");
-    let own = store.tasks.list_for_grant(&GrantId("ci".into()), &zoo).await.expect("tasks");
+    let own = backend.store.task_owners.list_for_grant(&GrantId("ci".into()), &zoo).await.expect("tasks");
     assert_eq!(own, [task("one", "ci", hour(1))]);
 }
 
-pub async fn expired_tasks_are_swept(store: &ConformanceBackend) {
-    store.tasks.put(task("one", "ci", hour(1)), hour(0)).await.expect("kept");
-    store.tasks.put(task("two", "ci", hour(3)), hour(0)).await.expect("kept");
-    assert_eq!(store.tasks.sweep(hour(2)).await.expect("swept"), 1);
-    assert_eq!((find(store, "one").await.is_some(), find(store, "two").await.is_some()), (false, true));
+pub async fn expired_tasks_are_swept(backend: &ConformanceBackend) {
+    backend.store.task_owners.put(task("one", "ci", hour(1)), hour(0)).await.expect("kept");
+    backend.store.task_owners.put(task("two", "ci", hour(3)), hour(0)).await.expect("kept");
+    assert_eq!(backend.store.task_owners.sweep(hour(2)).await.expect("swept"), 1);
+    assert_eq!((find(backend, "one").await.is_some(), find(backend, "two").await.is_some()), (false, true));
 }

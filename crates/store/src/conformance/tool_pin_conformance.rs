@@ -19,44 +19,47 @@ fn name_and_fingerprint(name: &str, version: u32) -> (String, String) {
     (name.to_owned(), format!("{name}-{version}"))
 }
 
-async fn record_offered(store: &ConformanceBackend, offered: Vec<ToolDefinition>, first: &[&str]) {
+async fn record_offered(backend: &ConformanceBackend, offered: Vec<ToolDefinition>, first: &[&str]) {
     let first = first.iter().map(|name| (*name).to_owned()).collect();
-    store.tool_pins.record_offered(&server_name(), offered, first, admin_entry()).await.expect("kept");
+    backend.store.tool_pins.record_offered(&server_name(), offered, first, admin_entry()).await.expect("kept");
 }
 
-pub async fn an_unlisted_server_differs_from_one_without_tools(store: &ConformanceBackend) {
-    assert_eq!(store.tool_pins.server_tools(&server_name()).await.expect("known"), None);
-    record_offered(store, Vec::new(), &[]).await;
-    let known = store.tool_pins.server_tools(&server_name()).await.expect("known").expect("asked");
+pub async fn an_unlisted_server_differs_from_one_without_tools(backend: &ConformanceBackend) {
+    assert_eq!(backend.store.tool_pins.server_tools(&server_name()).await.expect("known"), None);
+    record_offered(backend, Vec::new(), &[]).await;
+    let known = backend.store.tool_pins.server_tools(&server_name()).await.expect("known").expect("asked");
     assert_eq!((known.pinned, known.offered), (Vec::new(), Vec::new()));
-    assert_eq!(store.tool_pins.server_tools(&"ark".parse().expect("a name")).await.expect("known"), None);
+    assert_eq!(backend.store.tool_pins.server_tools(&"ark".parse().expect("a name")).await.expect("known"), None);
 }
 
-pub async fn pinned_definitions_stay_while_the_listed_ones_change(store: &ConformanceBackend) {
-    record_offered(store, vec![tool("feed", 1), tool("ask", 1)], &[]).await;
-    store
+pub async fn pinned_definitions_stay_while_the_listed_ones_change(backend: &ConformanceBackend) {
+    record_offered(backend, vec![tool("feed", 1), tool("ask", 1)], &[]).await;
+    backend
+        .store
         .tool_pins
         .accept(&server_name(), vec![name_and_fingerprint("feed", 1), name_and_fingerprint("ask", 1)], admin_entry())
         .await
         .expect("accepted");
-    record_offered(store, vec![tool("feed", 2)], &[]).await;
-    let known = store.tool_pins.server_tools(&server_name()).await.expect("known").expect("asked");
+    record_offered(backend, vec![tool("feed", 2)], &[]).await;
+    let known = backend.store.tool_pins.server_tools(&server_name()).await.expect("known").expect("asked");
     let accepted: Vec<_> = known.pinned.iter().map(|pin| pin.definition.clone()).collect();
     assert_eq!(accepted, [tool("ask", 1), tool("feed", 1)], "by name");
     assert_eq!(known.offered, [tool("feed", 2)]);
-    store
+    backend
+        .store
         .tool_pins
         .accept(&server_name(), vec![name_and_fingerprint("feed", 2)], admin_entry())
         .await
         .expect("accepted");
-    let known = store.tool_pins.server_tools(&server_name()).await.expect("known").expect("asked");
+    let known = backend.store.tool_pins.server_tools(&server_name()).await.expect("known").expect("asked");
     assert_eq!(known.pinned[1].definition, tool("feed", 2));
 }
 
-pub async fn only_listed_definitions_are_accepted_all_or_none(store: &ConformanceBackend) {
-    record_offered(store, vec![tool("feed", 2), tool("ask", 1)], &[]).await;
+pub async fn only_listed_definitions_are_accepted_all_or_none(backend: &ConformanceBackend) {
+    record_offered(backend, vec![tool("feed", 2), tool("ask", 1)], &[]).await;
     assert_conflict(
-        store
+        backend
+            .store
             .tool_pins
             .accept(
                 &server_name(),
@@ -65,22 +68,30 @@ pub async fn only_listed_definitions_are_accepted_all_or_none(store: &Conformanc
             )
             .await,
     );
-    assert_conflict(store.tool_pins.accept(&server_name(), vec![name_and_fingerprint("gone", 1)], admin_entry()).await);
-    let known = store.tool_pins.server_tools(&server_name()).await.expect("known").expect("asked");
+    assert_conflict(
+        backend.store.tool_pins.accept(&server_name(), vec![name_and_fingerprint("gone", 1)], admin_entry()).await,
+    );
+    let known = backend.store.tool_pins.server_tools(&server_name()).await.expect("known").expect("asked");
     assert_eq!(known.pinned, []);
 }
 
-pub async fn the_first_listing_is_recorded_and_pinned_in_one_step(store: &ConformanceBackend) {
-    record_offered(store, vec![tool("feed", 1), tool("ask", 1)], &["feed"]).await;
-    // A concurrent listing comes second and pins nothing.
-    record_offered(store, vec![tool("feed", 1), tool("ask", 1)], &["ask"]).await;
-    let known = store.tool_pins.server_tools(&server_name()).await.expect("known").expect("asked");
-    let accepted: Vec<_> = known.pinned.iter().map(|pin| pin.definition.clone()).collect();
-    assert_eq!(accepted, [tool("feed", 1)]);
-    assert_eq!(store.admin_log.recent(9).await.expect("entries").len(), 1, "one entry");
+pub async fn an_unlisted_server_stays_unlisted_when_its_tools_are_accepted(backend: &ConformanceBackend) {
+    let tools = vec![name_and_fingerprint("feed", 1)];
+    assert_conflict(backend.store.tool_pins.accept(&server_name(), tools, admin_entry()).await);
+    assert_eq!(backend.store.tool_pins.server_tools(&server_name()).await.expect("known"), None);
 }
 
-pub async fn a_category_override_keeps_author_and_reason_until_cleared(store: &ConformanceBackend) {
+pub async fn the_first_listing_is_recorded_and_pinned_in_one_step(backend: &ConformanceBackend) {
+    record_offered(backend, vec![tool("feed", 1), tool("ask", 1)], &["feed"]).await;
+    // A concurrent listing comes second and pins nothing.
+    record_offered(backend, vec![tool("feed", 1), tool("ask", 1)], &["ask"]).await;
+    let known = backend.store.tool_pins.server_tools(&server_name()).await.expect("known").expect("asked");
+    let accepted: Vec<_> = known.pinned.iter().map(|pin| pin.definition.clone()).collect();
+    assert_eq!(accepted, [tool("feed", 1)]);
+    assert_eq!(backend.store.admin_log.recent(9).await.expect("entries").len(), 1, "one entry");
+}
+
+pub async fn a_category_override_keeps_author_and_reason_until_cleared(backend: &ConformanceBackend) {
     let category_override = |tool: &str, category, fingerprint: Option<&str>| CategoryOverride {
         tool: tool.to_owned(),
         category,
@@ -91,13 +102,13 @@ pub async fn a_category_override_keeps_author_and_reason_until_cleared(store: &C
     };
     let first = category_override("feed", Category::Write, Some("feed-1"));
     assert!(matches!(
-        store.tool_pins.set_category(&server_name(), first.clone(), admin_entry()).await,
+        backend.store.tool_pins.set_category(&server_name(), first.clone(), admin_entry()).await,
         Err(StoreError::NotFound(_))
     ));
-    record_offered(store, vec![tool("feed", 1), tool("ask", 1)], &["feed"]).await;
-    let known = async || store.tool_pins.server_tools(&server_name()).await.expect("known").expect("asked");
+    record_offered(backend, vec![tool("feed", 1), tool("ask", 1)], &["feed"]).await;
+    let known = async || backend.store.tool_pins.server_tools(&server_name()).await.expect("known").expect("asked");
     for given in [&first, &category_override("ask", Category::Read, None)] {
-        store.tool_pins.set_category(&server_name(), given.clone(), admin_entry()).await.expect("kept");
+        backend.store.tool_pins.set_category(&server_name(), given.clone(), admin_entry()).await.expect("kept");
     }
     assert_eq!(
         known().await.category_overrides,
@@ -105,17 +116,17 @@ pub async fn a_category_override_keeps_author_and_reason_until_cleared(store: &C
         "by name"
     );
     let again = category_override("feed", Category::Financial, None);
-    store.tool_pins.set_category(&server_name(), again.clone(), admin_entry()).await.expect("kept");
+    backend.store.tool_pins.set_category(&server_name(), again.clone(), admin_entry()).await.expect("kept");
     assert_eq!(known().await.category_overrides[1], again, "replaces the earlier override");
-    record_offered(store, vec![tool("feed", 2)], &[]).await;
+    record_offered(backend, vec![tool("feed", 2)], &[]).await;
     assert_eq!(known().await.category_overrides.len(), 2, "regardless of what is listed");
     assert!(
         first.applies_to(&tool("feed", 1)) && !first.applies_to(&tool("feed", 2)) && again.applies_to(&tool("feed", 2))
     );
-    store.tool_pins.clear_category(&server_name(), "ask", admin_entry()).await.expect("taken back");
+    backend.store.tool_pins.clear_category(&server_name(), "ask", admin_entry()).await.expect("taken back");
     assert_eq!(known().await.category_overrides, [again]);
     assert!(matches!(
-        store.tool_pins.clear_category(&server_name(), "ask", admin_entry()).await,
+        backend.store.tool_pins.clear_category(&server_name(), "ask", admin_entry()).await,
         Err(StoreError::NotFound(_))
     ));
 }

@@ -3,13 +3,10 @@
 use async_trait::async_trait;
 
 use super::{MemoryLogRow, MemoryStore, append, page_after};
-use crate::StoreError;
-use crate::admin_log::{AdminLog, AdminLogEntry};
-use crate::chain_verification::ChainVerification;
+use crate::audit_chain::{ChainHead, ChainReport, ChainVerification, ChainedRow};
 use crate::clock::to_unix_nanoseconds;
-use crate::hash_chain::ChainHead;
-use crate::ledger::ChainReport;
-use crate::log_page::ChainedRow;
+use crate::model::{AdminLogEntry, StoreError};
+use crate::traits::AdminLog;
 
 #[async_trait]
 impl AdminLog for MemoryStore {

@@ -3,8 +3,8 @@
 use async_trait::async_trait;
 
 use super::MemoryStore;
-use crate::StoreError;
-use crate::change_feed::{ChangeFeed, StateChangeNumber};
+use crate::model::{StateChangeNumber, StoreError};
+use crate::traits::ChangeFeed;
 
 #[async_trait]
 impl ChangeFeed for MemoryStore {

@@ -4,11 +4,11 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 
 use super::{MemoryState, MemoryStore};
-use crate::StoreError;
-use crate::admin_log::AdminLogEntry;
-use crate::grant_token::TokenHash;
-use crate::grants::{Grant, GrantId, GrantServerAttachment, Grants, NewGrant};
-use crate::validated_name::ServerName;
+use crate::model::{AdminLogEntry, Grant, GrantId, GrantServerAttachment, NewGrant, ServerName, StoreError, TokenHash};
+use crate::traits::{
+    Grants, already_revoked_error, label_taken_error, no_attachment_error, no_grant_error, revoked_error,
+    token_taken_error,
+};
 
 #[async_trait]
 impl Grants for MemoryStore {
@@ -16,10 +16,10 @@ impl Grants for MemoryStore {
         let id = GrantId::random()?;
         self.change(entry, |state, entry| {
             if state.grants.iter().any(|grant| grant.revoked_at.is_none() && grant.label == new.label) {
-                return Err(StoreError::Conflict(format!("there is already a grant `{}`", new.label)));
+                return Err(label_taken_error(&new.label));
             }
             if state.grants.iter().any(|grant| grant.token == new.token) {
-                return Err(StoreError::Conflict("another grant has this token".into()));
+                return Err(token_taken_error());
             }
             entry.add_detail("id", &id)?;
             state.grants.push(build_grant(id.clone(), new));
@@ -37,7 +37,7 @@ impl Grants for MemoryStore {
         let state = self.state();
         let by_id = state.grants.iter().find(|grant| &*grant.id.0 == id_or_label);
         let by_label = || state.grants.iter().find(|grant| grant.revoked_at.is_none() && grant.label == id_or_label);
-        by_id.or_else(by_label).cloned().ok_or_else(|| StoreError::NotFound(format!("grant `{id_or_label}`")))
+        by_id.or_else(by_label).cloned().ok_or_else(|| no_grant_error(id_or_label))
     }
 
     async fn rotate(
@@ -51,10 +51,10 @@ impl Grants for MemoryStore {
             let is_taken = state.grants.iter().any(|grant| grant.id != *id && grant.token == token);
             let grant = grant_mut(state, id)?;
             if grant.revoked_at.is_some() {
-                return Err(StoreError::Conflict(format!("grant `{id}` is revoked")));
+                return Err(revoked_error(id));
             }
             if is_taken {
-                return Err(StoreError::Conflict("another grant has this token".into()));
+                return Err(token_taken_error());
             }
             grant.token = token;
             grant.expires_at = expires_at;
@@ -66,7 +66,7 @@ impl Grants for MemoryStore {
         self.change(entry, |state, _| {
             let grant = grant_mut(state, id)?;
             if grant.revoked_at.is_some() {
-                return Err(StoreError::Conflict(format!("grant `{id}` is already revoked")));
+                return Err(already_revoked_error(id));
             }
             grant.revoked_at = Some(at);
             Ok(())
@@ -91,7 +91,7 @@ impl Grants for MemoryStore {
             let before = attachments.len();
             attachments.retain(|attachment| attachment.server != *server);
             if attachments.len() == before {
-                return Err(StoreError::NotFound(format!("server `{server}` in grant `{id}`")));
+                return Err(no_attachment_error(id, server));
             }
             Ok(())
         })
@@ -118,7 +118,7 @@ fn build_grant(id: GrantId, new: NewGrant) -> Grant {
 
 fn grant_mut<'a>(state: &'a mut MemoryState, id: &GrantId) -> Result<&'a mut Grant, StoreError> {
     let found = state.grants.iter_mut().find(|grant| grant.id == *id);
-    found.ok_or_else(|| StoreError::NotFound(format!("grant `{id}`")))
+    found.ok_or_else(|| no_grant_error(&id.0))
 }
 
 fn attach(grant: &mut Grant, attachment: GrantServerAttachment) {

@@ -3,10 +3,8 @@
 use async_trait::async_trait;
 
 use super::MemoryStore;
-use crate::StoreError;
-use crate::admin_log::AdminLogEntry;
-use crate::policies::{Policies, PolicySummary, PolicyVersionNumber, StoredPolicy};
-use crate::validated_name::PolicyName;
+use crate::model::{AdminLogEntry, PolicyName, PolicySummary, PolicyVersionNumber, StoreError, StoredPolicy};
+use crate::traits::{Policies, no_policy_error};
 
 #[async_trait]
 impl Policies for MemoryStore {
@@ -36,19 +34,12 @@ impl Policies for MemoryStore {
     async fn get(&self, name: &PolicyName, version: Option<PolicyVersionNumber>) -> Result<StoredPolicy, StoreError> {
         let versions = self.versions(name).await?;
         let is_wanted = |policy: &StoredPolicy| version.is_none_or(|version| policy.version == version);
-        versions.into_iter().find(is_wanted).ok_or_else(|| not_found(name, version))
+        versions.into_iter().find(is_wanted).ok_or_else(|| no_policy_error(name, version))
     }
 
     async fn versions(&self, name: &PolicyName) -> Result<Vec<StoredPolicy>, StoreError> {
         let state = self.state();
-        let versions = state.policies.get(name).ok_or_else(|| not_found(name, None))?;
+        let versions = state.policies.get(name).ok_or_else(|| no_policy_error(name, None))?;
         Ok(versions.iter().rev().cloned().collect())
     }
-}
-
-fn not_found(name: &PolicyName, version: Option<PolicyVersionNumber>) -> StoreError {
-    StoreError::NotFound(match version {
-        Some(version) => format!("version {version} of policy `{name}`"),
-        None => format!("policy `{name}`"),
-    })
 }

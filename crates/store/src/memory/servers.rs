@@ -3,17 +3,15 @@
 use async_trait::async_trait;
 
 use super::MemoryStore;
-use crate::StoreError;
-use crate::admin_log::AdminLogEntry;
-use crate::servers::{Servers, StoredServer};
-use crate::validated_name::ServerName;
+use crate::model::{AdminLogEntry, ServerName, StoreError, StoredServer};
+use crate::traits::{Servers, no_server_error, server_exists_error};
 
 #[async_trait]
 impl Servers for MemoryStore {
     async fn add(&self, server: StoredServer, entry: AdminLogEntry) -> Result<(), StoreError> {
         self.change(entry, |state, _| {
             if state.servers.contains_key(&server.name) {
-                return Err(StoreError::Conflict(format!("there is already a server `{}`", server.name)));
+                return Err(server_exists_error(&server.name));
             }
             state.servers.insert(server.name.clone(), server);
             Ok(())
@@ -23,7 +21,7 @@ impl Servers for MemoryStore {
     async fn remove(&self, name: &ServerName, entry: AdminLogEntry) -> Result<(), StoreError> {
         self.change(entry, |state, _| {
             if state.servers.remove(name).is_none() {
-                return Err(StoreError::NotFound(format!("server `{name}`")));
+                return Err(no_server_error(name));
             }
             // A later server with the same name is a different one.
             state.tools.remove(name);

@@ -4,9 +4,8 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 
 use super::MemoryStore;
-use crate::StoreError;
-use crate::id_digest::IdDigest;
-use crate::sessions::{SessionRow, Sessions};
+use crate::model::{IdDigest, SessionRow, StoreError};
+use crate::traits::Sessions;
 
 #[async_trait]
 impl Sessions for MemoryStore {

@@ -4,11 +4,8 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 
 use super::MemoryStore;
-use crate::StoreError;
-use crate::grants::GrantId;
-use crate::id_digest::IdDigest;
-use crate::task_owners::{MAX_TASKS_PER_GRANT, TaskOwner, TaskOwners, other_owner_error};
-use crate::validated_name::ServerName;
+use crate::model::{GrantId, IdDigest, MAX_TASKS_PER_GRANT, ServerName, StoreError, TaskOwner};
+use crate::traits::{TaskOwners, other_owner_error};
 
 #[async_trait]
 impl TaskOwners for MemoryStore {

@@ -3,10 +3,10 @@
 use async_trait::async_trait;
 
 use super::MemoryStore;
-use crate::StoreError;
-use crate::admin_log::AdminLogEntry;
-use crate::tool_pins::{CategoryOverride, PinnedDefinition, ServerTools, ToolDefinition, ToolPins};
-use crate::validated_name::ServerName;
+use crate::model::{
+    AdminLogEntry, CategoryOverride, PinnedDefinition, ServerName, ServerTools, StoreError, ToolDefinition,
+};
+use crate::traits::{ToolPins, no_override_error, stale_definition_error, tools_unknown_error};
 
 #[async_trait]
 impl ToolPins for MemoryStore {
@@ -45,7 +45,10 @@ impl ToolPins for MemoryStore {
         entry: AdminLogEntry,
     ) -> Result<(), StoreError> {
         self.change(entry, |state, entry| {
-            let known = state.tools.entry(server.clone()).or_default();
+            let Some(known) = state.tools.get_mut(server) else {
+                // Nothing is listed, so the first requested definition is not.
+                return tools.first().map_or(Ok(()), |(name, _)| Err(stale_definition_error(server, name)));
+            };
             let mut pins = Vec::new();
             for (name, fingerprint) in &tools {
                 let is_requested = |tool: &&ToolDefinition| tool.name == *name && tool.fingerprint == *fingerprint;
@@ -85,16 +88,4 @@ impl ToolPins for MemoryStore {
             if known.category_overrides.len() == before { Err(no_override_error(server, tool)) } else { Ok(()) }
         })
     }
-}
-
-pub(crate) fn tools_unknown_error(server: &ServerName) -> StoreError {
-    StoreError::NotFound(format!("tool list of `{server}`"))
-}
-
-pub(crate) fn no_override_error(server: &ServerName, tool: &str) -> StoreError {
-    StoreError::NotFound(format!("category override for `{}` of `{server}`", tool.escape_debug()))
-}
-
-pub(crate) fn stale_definition_error(server: &ServerName, tool: &str) -> StoreError {
-    StoreError::Conflict(format!("`{server}` no longer lists this definition of `{}`", tool.escape_debug()))
 }

@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, OptionalExtension};
 
 use super::db_file::DbFile;
-use super::{OpenStoreError, log_table_reader};
-use crate::StoreError;
-use crate::hash_chain::ChainHead;
+use super::{log_table_reader, to_open_error};
+use crate::audit_chain::ChainHead;
+use crate::model::{OpenStoreError, StoreError};
 
 /// Extension of the head file, used in place of the `db` extension of the database.
 pub(super) const EXTENSION: &str = "head";
@@ -100,7 +100,7 @@ impl ChainHeadFile {
 pub(super) fn reconcile(db: &Connection, database: &DbFile, log: LogTable) -> Result<(), OpenStoreError> {
     let path = database.path().with_extension(EXTENSION);
     let failed = |source| OpenStoreError::File { path: path.clone(), source };
-    let unread = |source| OpenStoreError::Open { path: database.path().into(), source };
+    let unread = |source| to_open_error(database.path(), source);
     // Read the head before the log: in the meantime the log can only grow.
     let text = read_text(&path).map_err(failed)?;
     if !text.is_empty() && log_has_head(db, &text, log).map_err(unread)? {
@@ -120,7 +120,7 @@ pub(super) fn reconcile(db: &Connection, database: &DbFile, log: LogTable) -> Re
 /// Sets the head file to the end of the log.
 pub(super) fn write_initial(db: &Connection, database: &DbFile, log: LogTable) -> Result<(), OpenStoreError> {
     let path = database.path().with_extension(EXTENSION);
-    let end = chain_head(db, log).map_err(|source| OpenStoreError::Open { path: database.path().into(), source })?;
+    let end = chain_head(db, log).map_err(|source| to_open_error(database.path(), source))?;
     let written = create(&path).and_then(|file| file.write_all_at(pad_head(end).as_bytes(), 0));
     written.map_err(|source| OpenStoreError::File { path, source })
 }

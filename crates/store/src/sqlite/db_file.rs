@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OpenFlags};
 
-use super::{OpenStoreError, chain_head_file};
-use crate::StoreError;
+use super::chain_head_file;
+use crate::model::{OpenStoreError, StoreError};
 
 /// How long a statement waits for a lock that another process holds. Two such waits together are shorter than a call's
 /// timeout.
@@ -59,7 +59,9 @@ impl DbFile {
     fn identify(path: PathBuf) -> Result<Self, OpenStoreError> {
         match fs::metadata(&path) {
             Ok(metadata) => Ok(Self { identity: identity(&metadata), path }),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(OpenStoreError::Missing { path }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Err(OpenStoreError::Missing { database: path.display().to_string() })
+            }
             Err(source) => Err(OpenStoreError::File { path, source }),
         }
     }

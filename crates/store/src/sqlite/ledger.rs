@@ -1,7 +1,9 @@
 //! `ledger.db`: counters and the call log. One writer commits batches; readers use their own connections.
 
 mod batch_executor;
+mod call_log;
 mod counter_cache;
+mod counter_usage;
 mod ledger_db;
 mod ledger_error;
 mod ledger_reads;
@@ -26,7 +28,6 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use jiff::Timestamp;
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
@@ -41,14 +42,10 @@ use self::writer_queue::{CallerThreadId, EnqueueError, WriterQueue};
 use self::writer_request::{AppendRequest, EncodedRow, ReserveRequest, SharedWriterState, WriterRequest};
 use super::chain_head_file::{self, LogTable};
 use super::db_file::DbFile;
-use super::{Durability, OpenStoreError, log_table_reader, migrate};
-use crate::StoreError;
-use crate::call_record::CallRecord;
+use super::{migrate, to_open_error};
 use crate::clock::Clock;
-use crate::counter::CounterCharge;
-use crate::hash_chain::ChainHead;
-use crate::ledger::{CallLogFilter, CallLogRow, ChainReport, CounterUsage, Ledger, Reservation, ReserveOutcome};
-use crate::log_page::ChainedRow;
+use crate::model::{CallRecord, CounterCharge, Durability, OpenStoreError, Reservation, ReserveOutcome, StoreError};
+use crate::traits::Ledger;
 
 const FILE_NAME: &str = "ledger.db";
 const MIGRATIONS: [&str; 1] = [include_str!("ledger/1.sql")];
@@ -66,7 +63,7 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(2);
 /// ```
 /// use std::sync::Arc;
 ///
-/// use gatelodge_store::{Durability, Ledger, ManualClock, SqliteLedger};
+/// use gatelodge_store::{CallLog, Durability, ManualClock, SqliteLedger};
 ///
 /// # tokio::runtime::Builder::new_multi_thread().enable_time().build().expect("a runtime").block_on(async {
 /// # let dir = tempfile::tempdir().expect("a directory");
@@ -100,7 +97,7 @@ impl SqliteLedger {
     /// See [`OpenStoreError`].
     pub fn open(dir: &Path, durability: Durability, clock: Arc<dyn Clock>) -> Result<Self, OpenStoreError> {
         let file = DbFile::create(dir, FILE_NAME)?;
-        let failed = |source| OpenStoreError::Open { path: file.path().into(), source };
+        let failed = |source| to_open_error(file.path(), source);
         let mut connection = file.connect().map_err(failed)?;
         // Has no effect on an existing database.
         connection.pragma_update(None, "page_size", DB_PAGE_BYTES).map_err(failed)?;
@@ -119,7 +116,7 @@ impl SqliteLedger {
     }
 
     fn start(file: DbFile, durability: Durability, clock: Arc<dyn Clock>) -> Result<Self, OpenStoreError> {
-        let failed = |source| OpenStoreError::Open { path: file.path().into(), source };
+        let failed = |source| to_open_error(file.path(), source);
         let connection = file.connect().map_err(failed)?;
         migrate::check_version(&connection, file.path(), &MIGRATIONS)?;
         chain_head_file::reconcile(&connection, &file, CALL_LOG_TABLE)?;
@@ -155,12 +152,6 @@ impl SqliteLedger {
             syncer,
             writer_state: shared,
         })
-    }
-
-    /// Returns the number of errors since the start: rows that were lost, and heads or logs that could not be written
-    /// or synced. None of them weakens a limit, but each needs attention.
-    pub fn error_count(&self) -> u64 {
-        self.writer_state.errors()
     }
 
     /// Reads on a blocking thread. The read sees everything that was confirmed before it.
@@ -278,32 +269,8 @@ impl Ledger for SqliteLedger {
         self.request(WriterRequest::Flush).await
     }
 
-    async fn rows(&self, filter: CallLogFilter) -> Result<Vec<CallLogRow>, StoreError> {
-        self.read(move |_, db| ledger_reads::filter_rows(db, &filter)).await
-    }
-
-    async fn page_after(&self, after: u64) -> Result<Vec<ChainedRow>, StoreError> {
-        self.read(move |_, db| log_table_reader::page_after(db, CALL_LOG_TABLE, after)).await
-    }
-
-    async fn head(&self) -> Result<ChainHead, StoreError> {
-        self.read(|_, db| Ok(chain_head_file::chain_head(db, CALL_LOG_TABLE)?)).await
-    }
-
-    async fn verify(&self, known: Vec<ChainHead>) -> Result<ChainReport, StoreError> {
-        self.read(|file, db| ledger_reads::verify_chain(file, db, known)).await
-    }
-
-    async fn prune(&self, before: Timestamp) -> Result<u64, StoreError> {
-        let last = self.read(move |_, db| Ok(prune::last_row_before(db, before)?)).await?;
-        let removed = self.request(|answer| WriterRequest::Prune { through: last, answer }).await?;
-        // They are already invisible to readers; the rows themselves are deleted in steps, so that no call waits long.
-        while self.request(WriterRequest::Sweep).await? {}
-        Ok(removed)
-    }
-
-    async fn usage(&self) -> Result<Vec<CounterUsage>, StoreError> {
-        self.read(|_, db| ledger_reads::counter_usage(db)).await
+    fn error_count(&self) -> u64 {
+        self.writer_state.errors()
     }
 }
 

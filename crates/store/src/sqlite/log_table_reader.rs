@@ -3,9 +3,8 @@
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::chain_head_file::LogTable;
-use crate::StoreError;
-use crate::hash_chain::{ChainHead, RowHash};
-use crate::log_page::{ChainedRow, LogPage, MAX_PAGE_ROWS};
+use crate::audit_chain::{ChainHead, ChainedRow, LogPage, MAX_PAGE_ROWS, RowHash};
+use crate::model::StoreError;
 
 /// A row in a log table.
 pub(super) struct LogTableRow<'a> {

@@ -6,21 +6,22 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, TransactionBehavior};
 
-use super::OpenStoreError;
+use super::to_open_error;
+use crate::model::OpenStoreError;
 
 /// How long two processes that start at the same time may block each other.
 const MIGRATION_BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Enables the write-ahead log and applies the missing steps. Safe even if two processes do this at the same time.
 pub(super) fn migrate(connection: &mut Connection, path: &Path, steps: &[&str]) -> Result<(), OpenStoreError> {
-    let open = |source| OpenStoreError::Open { path: path.into(), source };
+    let open = |source| to_open_error(path, source);
     use_write_ahead_log(connection).map_err(open)?;
     let since = Instant::now();
     while schema_version(connection, path, steps)? < steps.len() {
         let transaction = match connection.transaction_with_behavior(TransactionBehavior::Immediate) {
             // Another process migrates; each of its steps may wait for a slow disk.
             Err(error) if is_busy(&error) && since.elapsed() < MIGRATION_BUSY_TIMEOUT => continue,
-            begun => begun.map_err(open)?,
+            result => result.map_err(open)?,
         };
         // Checked again: another process may have applied the step while this one waited for the lock.
         let done = schema_version(&transaction, path, steps)?;
@@ -39,16 +40,20 @@ pub(super) fn check_version(connection: &Connection, path: &Path, steps: &[&str]
     if found == steps.len() {
         return Ok(());
     }
-    Err(OpenStoreError::TooOld { path: path.into(), found: to_u32(found), known: to_u32(steps.len()) })
+    Err(OpenStoreError::TooOld {
+        database: path.display().to_string(),
+        found: to_u32(found),
+        known: to_u32(steps.len()),
+    })
 }
 
 /// Returns the number of steps that have been applied to a database.
 pub(super) fn schema_version(connection: &Connection, path: &Path, steps: &[&str]) -> Result<usize, OpenStoreError> {
     let version = connection.pragma_query_value(None, "user_version", |row| row.get::<_, u32>(0));
-    let found = version.map_err(|source| OpenStoreError::Open { path: path.into(), source })?;
+    let found = version.map_err(|source| to_open_error(path, source))?;
     match usize::try_from(found) {
         Ok(found) if found <= steps.len() => Ok(found),
-        _ => Err(OpenStoreError::TooNew { path: path.into(), found, known: to_u32(steps.len()) }),
+        _ => Err(OpenStoreError::TooNew { database: path.display().to_string(), found, known: to_u32(steps.len()) }),
     }
 }
 

@@ -17,10 +17,9 @@ use tokio::sync::Notify;
 
 use super::chain_head_file::{self, ChainHeadFile, LogTable};
 use super::db_file::DbFile;
-use super::{OpenStoreError, migrate};
-use crate::StoreError;
-use crate::admin_log::AdminLogEntry;
-use crate::hash_chain::ChainHead;
+use super::{migrate, to_open_error};
+use crate::audit_chain::ChainHead;
+use crate::model::{AdminLogEntry, OpenStoreError, ParseNameError, StoreError};
 
 const FILE_NAME: &str = "state.db";
 const MIGRATIONS: [&str; 8] = [
@@ -84,11 +83,16 @@ impl SqliteStateStore {
         })
     }
 
+    /// Returns whether there is a state database in a directory.
+    pub fn exists(dir: &Path) -> bool {
+        dir.join(FILE_NAME).exists()
+    }
+
     fn start(
         file: DbFile,
         prepare: impl FnOnce(&mut Connection, &Path) -> Result<(), OpenStoreError>,
     ) -> Result<Self, OpenStoreError> {
-        let failed = |source| OpenStoreError::Open { path: file.path().into(), source };
+        let failed = |source| to_open_error(file.path(), source);
         let mut connection = file.connect().map_err(failed)?;
         connection.pragma_update(None, "synchronous", "full").map_err(failed)?;
         prepare(&mut connection, file.path())?;
@@ -192,14 +196,14 @@ fn from_json<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, StoreError
 }
 
 /// Parses a stored name. This program stores only valid names, so an invalid one is reported as corrupt data.
-fn parse_name<T: std::str::FromStr<Err = crate::ParseNameError>>(text: &str) -> Result<T, StoreError> {
+fn parse_name<T: std::str::FromStr<Err = ParseNameError>>(text: &str) -> Result<T, StoreError> {
     text.parse().map_err(|error| StoreError::Corrupt(format!("invalid name `{text}`: {error}")))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::AdminLog;
+    use crate::traits::AdminLog;
 
     fn entry() -> AdminLogEntry {
         let at = "2026-11-15T12:00:00Z".parse().expect("a time");

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use gatelodge_store::conformance::conformance_support::{daily_charge, record};
 use gatelodge_store::{
-    CallLogFilter, Ledger, RecordKind, ReserveOutcome, Servers, SqliteLedger, SqliteStateStore, StoreError,
+    CallLog, CallLogFilter, Ledger, RecordKind, ReserveOutcome, Servers, SqliteLedger, SqliteStateStore, StoreError,
 };
 use rusqlite::Connection;
 

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use gatelodge_store::conformance::conformance_support::{START_TIME, admin_entry, daily_charge, record, timestamp};
 use gatelodge_store::{
-    AdminLog, CallLogFilter, ChangeFeed, Durability, Ledger, OpenStoreError, RecordKind, ReserveOutcome, Servers,
-    SqliteLedger, SqliteStateStore, StoreError,
+    AdminLog, CallLog, CallLogFilter, ChangeFeed, CounterUsage, Durability, Ledger, OpenStoreError, RecordKind,
+    ReserveOutcome, Servers, SqliteLedger, SqliteStateStore, StoreError,
 };
 use rusqlite::Connection;
 
@@ -84,8 +84,8 @@ async fn a_change_by_another_connection_is_reported_within_a_second() {
     let server = server("zoo");
     let listener = tokio::spawn(async move { (gateway.wait_for_change(seen).await.expect("a version"), gateway) });
     command_line.add(server.clone(), admin_entry()).await.expect("added");
-    let heard = tokio::time::timeout(std::time::Duration::from_secs(1), listener).await.expect("in time");
-    let (version, gateway) = heard.expect("a task");
+    let change = tokio::time::timeout(std::time::Duration::from_secs(1), listener).await.expect("in time");
+    let (version, gateway) = change.expect("a task");
     assert_ne!(version, seen);
     assert_eq!(gateway.list().await.expect("servers"), [server]);
 }

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use gatelodge_store::conformance::conformance_support::{START_TIME, calls, daily_charge, timestamp};
 use gatelodge_store::{
-    CallId, CallLogFilter, CallRecord, Durability, Ledger, RecordKind, ReserveOutcome, SqliteLedger,
+    CallId, CallLog, CallLogFilter, CallRecord, CounterUsage, Durability, Ledger, RecordKind, ReserveOutcome,
+    SqliteLedger,
 };
 
 use crate::{clock, ledger};

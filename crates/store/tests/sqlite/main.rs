@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use gatelodge_store::conformance::{ConformanceBackend, conformance_support};
-use gatelodge_store::{Durability, ManualClock, SqliteLedger, SqliteStateStore};
+use gatelodge_store::{Durability, ManualClock, SqliteLedger, Store};
 
 fn clock() -> Arc<ManualClock> {
     Arc::new(ManualClock::at(conformance_support::timestamp(conformance_support::START_TIME)))
@@ -26,21 +26,8 @@ fn ledger(dir: &Path) -> SqliteLedger {
 fn open() -> ConformanceBackend {
     let dir = tempfile::tempdir().expect("a directory");
     let clock = clock();
-    let state = Arc::new(SqliteStateStore::open(dir.path()).expect("a state"));
-    let ledger = SqliteLedger::open(dir.path(), Durability::Process, clock.clone()).expect("a ledger");
-    ConformanceBackend {
-        servers: state.clone(),
-        tool_pins: state.clone(),
-        sessions: state.clone(),
-        tasks: state.clone(),
-        policies: state.clone(),
-        grants: state.clone(),
-        admin_log: state.clone(),
-        change_feed: state,
-        ledger: Arc::new(ledger),
-        clock,
-        temp_dir_guard: Box::new(dir),
-    }
+    let store = Store::open_sqlite(dir.path(), Durability::Process, clock.clone()).expect("a store");
+    ConformanceBackend { store, clock, temp_dir_guard: Box::new(dir) }
 }
 
 gatelodge_store::conformance!(open);

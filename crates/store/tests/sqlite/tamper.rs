@@ -4,7 +4,7 @@ use std::path::Path;
 
 use gatelodge_store::conformance::conformance_support::{START_TIME, record, timestamp};
 use gatelodge_store::{
-    AdminLog, AdminLogEntry, CallRecord, ChainBreak, ChainHead, ChainReport, Ledger, RecordKind, SqliteLedger,
+    AdminLog, AdminLogEntry, CallLog, CallRecord, ChainBreak, ChainHead, ChainReport, Ledger, RecordKind, SqliteLedger,
     SqliteStateStore,
 };
 use proptest::prelude::*;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use gatelodge_policy::{Amount, LimitWindow, WindowAlignment};
 use gatelodge_store::conformance::conformance_support::{calls, counter_charge, daily_charge, not_sent_record, record};
-use gatelodge_store::{Ledger, RecordKind, Reservation, ReserveOutcome, SqliteLedger};
+use gatelodge_store::{CallLog, Ledger, RecordKind, Reservation, ReserveOutcome, SqliteLedger};
 use tokio::task::JoinSet;
 
 use crate::files::take;

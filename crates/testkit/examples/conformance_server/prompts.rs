@@ -48,8 +48,8 @@ pub fn get(request: &GetPromptRequestParams) -> Result<GetPromptResponse, ErrorD
 
 /// Completes an argument with the names that start with it.
 pub fn complete(request: &CompleteRequestParams) -> Result<CompleteResult, ErrorData> {
-    let begun = &request.argument.value;
-    let names = ["paris", "park", "party"].into_iter().filter(|name| name.starts_with(begun.as_str()));
+    let prefix = &request.argument.value;
+    let names = ["paris", "park", "party"].into_iter().filter(|name| name.starts_with(prefix.as_str()));
     let values = CompletionInfo::new(names.map(str::to_owned).collect());
     Ok(CompleteResult::new(values.map_err(|error| ErrorData::internal_error(error, None))?))
 }

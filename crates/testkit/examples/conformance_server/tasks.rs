@@ -27,7 +27,7 @@ const TOOLS: [(&str, bool); 7] = [
 ];
 
 /// How long a job runs before it fails, so that a client that polls at once still sees it running.
-const WORK: Duration = Duration::from_millis(800);
+const JOB_DURATION: Duration = Duration::from_millis(800);
 
 pub fn is_one(name: &str) -> bool {
     TOOLS.iter().any(|(own, _)| *own == name)
@@ -88,12 +88,12 @@ async fn compute(task: TaskContext, arguments: JsonObject) -> Result<CallToolRes
 }
 
 async fn fail() -> Result<CallToolResult, TaskExit> {
-    tokio::time::sleep(WORK).await;
+    tokio::time::sleep(JOB_DURATION).await;
     Ok(CallToolResult::error(vec![ContentBlock::text("This job always fails.")]))
 }
 
 async fn fail_with_protocol_error() -> Result<CallToolResult, TaskExit> {
-    tokio::time::sleep(WORK).await;
+    tokio::time::sleep(JOB_DURATION).await;
     Err(TaskExit::Error(broken()))
 }
 

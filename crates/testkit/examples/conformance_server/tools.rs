@@ -20,7 +20,7 @@ pub const PICTURE: &str =
 const SOUND: &str = "UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAIA+AAACABAAZGF0YQAAAAA=";
 
 /// Long enough to see the messages of a call arrive one by one.
-const PAUSE: Duration = Duration::from_millis(40);
+const MESSAGE_INTERVAL: Duration = Duration::from_millis(40);
 
 const TABLE: &[(&str, &str)] = &[
     ("test_simple_text", "Gives a text"),
@@ -143,7 +143,7 @@ pub async fn call(
         "test_error_handling" => CallToolResult::error(vec![ContentBlock::text("This tool always fails.")]),
         "json_schema_2020_12_tool" => say("Taken."),
         "test_reconnection" => {
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(MESSAGE_INTERVAL).await;
             say("Still here.")
         }
         "test_custom_header" => say(text("value")),
@@ -188,7 +188,7 @@ async fn logged(context: &RequestContext<RoleServer>) -> CallToolResult {
         let message = LoggingMessageNotificationParam::new(LoggingLevel::Info, json!(step));
         // A client that has disconnected is ignored.
         let _ = context.peer.notify_logging_message(message).await;
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(MESSAGE_INTERVAL).await;
     }
     say("Logged.")
 }
@@ -207,7 +207,7 @@ async fn progressed(context: &RequestContext<RoleServer>) -> CallToolResult {
             let progress = ProgressNotificationParam::new(token, step).with_total(100.0).with_message("on its way");
             let _ = context.peer.notify_progress(progress).await;
         }
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(MESSAGE_INTERVAL).await;
     }
     say("Arrived.")
 }

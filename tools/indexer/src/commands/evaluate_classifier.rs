@@ -48,12 +48,12 @@ fn servers<'t>(tools: impl IntoIterator<Item = &'t ToolListEntry<'t>>) -> BTreeM
 }
 
 fn report_refused(errors: &[ReadToolError]) {
-    const MAX_REPORTED: usize = 20;
-    for error in errors.iter().take(MAX_REPORTED) {
+    const MAX_REPORTED_TOOL_ERRORS: usize = 20;
+    for error in errors.iter().take(MAX_REPORTED_TOOL_ERRORS) {
         say(&format!("not classified: {}", shown(&error.to_string())));
     }
-    if errors.len() > MAX_REPORTED {
-        say(&format!("and {} more", errors.len() - MAX_REPORTED));
+    if errors.len() > MAX_REPORTED_TOOL_ERRORS {
+        say(&format!("and {} more", errors.len() - MAX_REPORTED_TOOL_ERRORS));
     }
 }
 
@@ -79,7 +79,7 @@ fn evaluation_text(evaluation: &ClassifierEvaluation, worst: usize) -> String {
         ratio_row("right", evaluation.right),
         ratio_row("Read or not", evaluation.read_or_not),
         ratio_row("Destructive or not", evaluation.destructive_or_not),
-        ratio_row("of the not-Read, called Read", evaluation.misread_as_read),
+        ratio_row("not Read, but classified as Read", evaluation.misread_as_read),
         vec!["calibration error".to_owned(), format!("{:.3}", evaluation.calibration_error())],
         vec!["without a label".to_owned(), evaluation.unlabeled.to_string()],
     ]);

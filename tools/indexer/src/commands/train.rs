@@ -59,14 +59,14 @@ fn report(unseen: &[HeldOutPrediction]) {
 
 fn figures(title: &str, evaluation: &ClassifierEvaluation) {
     let share = |what: &str, share: EvaluationRatio| {
-        say(&format!("{what:30}{:5.1} %  {} of {}", 100.0 * share.ratio(), share.count, share.total));
+        say(&format!("{what:34}{:5.1} %  {} of {}", 100.0 * share.ratio(), share.count, share.total));
     };
     say(&format!("\nlabels {title}; each tool is classified by weights learned from other servers"));
     share("right", evaluation.right);
     share("Read or not", evaluation.read_or_not);
     share("Destructive or not", evaluation.destructive_or_not);
-    share("of the not-Read, called Read", evaluation.misread_as_read);
-    say(&format!("{:30}{:.3}", "calibration error", evaluation.calibration_error()));
+    share("not Read, but classified as Read", evaluation.misread_as_read);
+    say(&format!("{:34}{:.3}", "calibration error", evaluation.calibration_error()));
     let called: BTreeSet<&str> = evaluation.confusion.values().flat_map(|row| row.keys().copied()).collect();
     say(&format!("{:24}{}", "is \\ called", called.iter().map(|name| format!("{name:>13}")).collect::<String>()));
     for (label, row) in &evaluation.confusion {

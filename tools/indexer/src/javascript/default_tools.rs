@@ -35,13 +35,13 @@ pub(super) fn mark_optional_tools(
     evaluator: &JsEvaluator<'_>,
     entries: &JsEntryPoints,
     files: &[SourceFile<'_>],
-    met: Vec<JsToolDefinition>,
+    definitions: Vec<JsToolDefinition>,
 ) -> Vec<ExtractedTool> {
     let imports = evaluator.import_graph();
     let (main, any) = (reachable_files(&imports, &entries.main), reachable_files(&imports, &entries.all));
-    let counted = find_program_files(evaluator, &imports, files, [&main, &any], &met);
+    let counted = find_program_files(evaluator, &imports, files, [&main, &any], &definitions);
     let mut names: HashMap<String, ToolRegistrationSummary> = HashMap::new();
-    for one in &met {
+    for one in &definitions {
         let named = names.entry(one.tool.name.clone()).or_default();
         let counts = counted.as_ref().is_none_or(|counted| counted.contains(&one.file));
         named.is_enabled |= counts && one.status == ToolRegistrationStatus::Enabled;
@@ -54,7 +54,7 @@ pub(super) fn mark_optional_tools(
     let is_optional = |name: &str, named: &ToolRegistrationSummary| {
         !named.in_main || (!named.is_enabled && (named.is_disabled || left_out(name)))
     };
-    let tools = met.into_iter().filter_map(|JsToolDefinition { tool, .. }| {
+    let tools = definitions.into_iter().filter_map(|JsToolDefinition { tool, .. }| {
         let is_tool =
             |named: &&ToolRegistrationSummary| named.in_any && (named.is_registered || is_tool_like_name(&tool.name));
         let named = names.get(&tool.name).filter(is_tool)?;
@@ -79,15 +79,16 @@ fn find_program_files(
     imports: &JsImportGraph,
     files: &[SourceFile<'_>],
     [main, any]: [&HashSet<JsFileId>; 2],
-    met: &[JsToolDefinition],
+    definitions: &[JsToolDefinition],
 ) -> Option<HashSet<JsFileId>> {
     for from in [main, any] {
-        if met.iter().any(|met| from.contains(&met.file)) {
+        if definitions.iter().any(|definition| from.contains(&definition.file)) {
             return (!has_computed_imports(evaluator, from)).then(|| from.clone());
         }
     }
     let named = mentioned_files(evaluator, imports, files, any);
-    let is_followed = met.iter().any(|met| named.contains(&met.file)) && !has_computed_imports(evaluator, &named);
+    let is_followed = definitions.iter().any(|definition| named.contains(&definition.file))
+        && !has_computed_imports(evaluator, &named);
     is_followed.then_some(named)
 }
 

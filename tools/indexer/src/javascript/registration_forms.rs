@@ -145,12 +145,12 @@ impl JsEvaluator<'_> {
                 _ => None,
             };
             if let Some(tool) = tool {
-                let standing = if self.is_disabled(call, &env) {
+                let status = if self.is_disabled(call, &env) {
                     ToolRegistrationStatus::Disabled
                 } else {
                     ToolRegistrationStatus::Enabled
                 };
-                found.push(self.definition_at(tool, call, standing));
+                found.push(self.definition_at(tool, call, status));
             }
         }
     }
@@ -227,8 +227,8 @@ impl JsEvaluator<'_> {
         }
     }
 
-    fn definition_at(&self, tool: ExtractedTool, node: JsNodeId, standing: ToolRegistrationStatus) -> JsToolDefinition {
-        JsToolDefinition { tool, file: self.syntax.file_of(node), status: standing }
+    fn definition_at(&self, tool: ExtractedTool, node: JsNodeId, status: ToolRegistrationStatus) -> JsToolDefinition {
+        JsToolDefinition { tool, file: self.syntax.file_of(node), status }
     }
 }
 

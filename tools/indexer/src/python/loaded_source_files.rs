@@ -27,11 +27,11 @@ impl PyAnalyzer<'_> {
         if named.is_empty() || !has_tools || named.len() > MAX_FOLLOWED_PROGRAMS || all.len() > MAX_FOLLOWED_FILES {
             return;
         }
-        let spoken: Vec<FileReferenceForms> = (0..all.len()).map(|file| self.files.file_references(file)).collect();
+        let references: Vec<FileReferenceForms> = (0..all.len()).map(|file| self.files.file_references(file)).collect();
         let mut searched = 0;
         for module in named {
             let Some(begin) = self.files.find_absolute_module(&module) else { return };
-            let Some(loaded) = find_loaded_files(&self.files, begin, &spoken, &mut searched) else { return };
+            let Some(loaded) = find_loaded_files(&self.files, begin, &references, &mut searched) else { return };
             if self.registered_tools.paths().chain(self.deferred_tools.paths()).any(|ways| ways.has_start_in(&loaded)) {
                 let outside = (0..all.len()).filter(|file| !loaded.contains(file));
                 self.reachability.unloaded_files = outside.map(PyCodeBlock::File).collect();
@@ -45,11 +45,11 @@ impl PyAnalyzer<'_> {
 fn find_loaded_files(
     files: &PyModuleFiles<'_>,
     begin: usize,
-    spoken: &[FileReferenceForms],
+    references: &[FileReferenceForms],
     searched: &mut usize,
 ) -> Option<HashSet<usize>> {
     let (mut known, mut next) = (HashSet::from([begin]), vec![begin]);
-    let names: usize = spoken.iter().map(|spoken| spoken.quoted_forms.len() + 2).sum();
+    let names: usize = references.iter().map(|forms| forms.quoted_forms.len() + 2).sum();
     while let Some(at) = next.pop() {
         let text = files.get(at)?.text;
         *searched += text.len().saturating_mul(names);
@@ -57,8 +57,8 @@ fn find_loaded_files(
             return None;
         }
         let mut found = imported_files(files, at, text);
-        let others = spoken.iter().enumerate().filter(|(other, _)| !known.contains(other));
-        found.extend(others.filter(|(_, spoken)| mentions_file(text, spoken)).map(|(other, _)| other));
+        let others = references.iter().enumerate().filter(|(other, _)| !known.contains(other));
+        found.extend(others.filter(|(_, forms)| mentions_file(text, forms)).map(|(other, _)| other));
         next.extend(found.into_iter().filter(|file| known.insert(*file)));
     }
     Some(known)
@@ -93,7 +93,7 @@ fn imported_files(files: &PyModuleFiles<'_>, at: usize, text: &str) -> Vec<usize
 }
 
 /// Returns whether source code mentions a file.
-fn mentions_file(text: &str, spoken: &FileReferenceForms) -> bool {
+fn mentions_file(text: &str, forms: &FileReferenceForms) -> bool {
     let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
     let has_name = |name: &String| {
         // Matches `"shelf:app"` but no sentence.
@@ -113,7 +113,7 @@ fn mentions_file(text: &str, spoken: &FileReferenceForms) -> bool {
         let mut all = text.match_indices(name.as_str());
         all.any(|(at, _)| before(at).ends_with(['"', '\'']) && text.get(at + name.len()..).is_some_and(is_quoted))
     };
-    spoken.quoted_forms.iter().any(has_name)
-        || spoken.module.iter().any(has_module)
-        || spoken.folder.iter().any(has_folder)
+    forms.quoted_forms.iter().any(has_name)
+        || forms.module.iter().any(has_module)
+        || forms.folder.iter().any(has_folder)
 }

@@ -399,14 +399,14 @@ fn run_ends_when_the_registry_stops_responding_and_keeps_its_results() {
     fs::write(&names, many).expect("written");
     fs::create_dir(&out).expect("made");
     fs::write(out.join("done.jsonl"), "{\"package\":\"a-mcp\",\"outcome\":\"no-mcp\"}\n").expect("written");
-    let begun = Instant::now();
+    let started_at = Instant::now();
     let mut command = Command::new(env!("CARGO_BIN_EXE_gatelodge-indexer"));
     command.args(["crawl", "npm", "--index", &format!("http://127.0.0.1:{port}"), "--names"]).arg(&names);
     let output = command.arg("--out").arg(&out).output().expect("the program runs");
     let text = String::from_utf8(output.stderr).expect("text");
     assert_eq!(output.status.code(), Some(4), "{text}");
     assert!(text.contains("the index does not answer: ") && text.contains("finished packages are kept"), "{text}");
-    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+    assert!(started_at.elapsed() < Duration::from_secs(30), "{:?}", started_at.elapsed());
     assert_eq!(outcomes(&out), BTreeMap::from([("a-mcp".to_owned(), "no-mcp".to_owned())]));
 }
 

@@ -16,9 +16,15 @@ fn eval_prints_figures_and_the_worst_mistakes() {
     dir.write("labels.jsonl", LINES);
     let run = dir.run(&["eval", "labels.jsonl", "--worst", "5"]);
     assert_eq!(run.code, 1, "{}", run.stderr);
-    for part in
-        ["right", "66.7 %", "2 of 3", "of the not-Read, called Read", "calibration error", "is \\ called", "0.9 to 1.0"]
-    {
+    for part in [
+        "right",
+        "66.7 %",
+        "2 of 3",
+        "not Read, but classified as Read",
+        "calibration error",
+        "is \\ called",
+        "0.9 to 1.0",
+    ] {
         assert!(run.stdout.contains(part), "{part} in {}", run.stdout);
     }
     assert!(run.stdout.contains("files / read_file: is Destructive, called Read"), "{}", run.stdout);

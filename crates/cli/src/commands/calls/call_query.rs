@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use anyhow::Result;
-use gatelodge_store::{CallId, CallLogFilter, CallLogRow, CallRecord, Ledger, RecordKind};
+use gatelodge_store::{CallId, CallLog, CallLogFilter, CallLogRow, CallRecord, RecordKind};
 
 use crate::cli::CallsArgs;
 
@@ -66,13 +66,13 @@ impl CallQuery {
 
 /// Finds the newest calls. A sent call has an intent row, followed by an outcome row. Since the log is read backwards,
 /// the outcome is read first, and is kept in memory until the intent with the same call id is found.
-pub async fn newest_calls(ledger: &dyn Ledger, query: &CallQuery) -> Result<CallQueryResult> {
-    let mut found = CallQueryResult { last_seq: ledger.head().await?.seq, ..CallQueryResult::default() };
+pub async fn newest_calls(call_log: &dyn CallLog, query: &CallQuery) -> Result<CallQueryResult> {
+    let mut found = CallQueryResult { last_seq: call_log.head().await?.seq, ..CallQueryResult::default() };
     // Outcomes with an intent further back; at most as many as there were calls in flight at that moment.
     let mut outcomes: HashMap<CallId, CallLogRow> = HashMap::new();
     let mut before = Some(found.last_seq.saturating_add(1));
     while found.calls.len() < query.max_calls {
-        let page = ledger.rows(CallLogFilter { before, limit: PAGE_ROWS, ..CallLogFilter::default() }).await?;
+        let page = call_log.rows(CallLogFilter { before, limit: PAGE_ROWS, ..CallLogFilter::default() }).await?;
         found.rows_read += page.len();
         before = page.first().map(|row| row.seq);
         if before.is_none() {
@@ -122,7 +122,7 @@ impl LoggedCall {
 mod tests {
     use std::sync::Arc;
 
-    use gatelodge_store::{CallOutcome, ManualClock, MemoryStore};
+    use gatelodge_store::{CallOutcome, Ledger, ManualClock, MemoryStore};
     use jiff::Timestamp;
 
     use super::*;

@@ -1,6 +1,6 @@
 //! Formats logged calls for the terminal.
 
-use gatelodge_gateway::format_seconds;
+use gatelodge_policy::format_seconds;
 use gatelodge_store::{CallOutcome, CallRecord, RecordKind};
 
 use crate::commands::time_text::local_time;

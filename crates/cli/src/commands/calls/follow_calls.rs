@@ -49,7 +49,7 @@ pub async fn follow_calls(
             interrupted = tokio::signal::ctrl_c() => return Ok(interrupted?),
         }
         loop {
-            let page = ctx.stores.ledger.page_after(seen).await?;
+            let page = ctx.stores.call_log.page_after(seen).await?;
             let Some(last) = page.last() else { break };
             seen = last.seq;
             for row in &page {

@@ -6,16 +6,16 @@ use std::path::Path;
 use anyhow::Result;
 use gatelodge_catalogue::{Classification, ReadToolError, ServerContext, ToolListEntry, ToolSpec};
 use gatelodge_json::JsonLimits;
+use gatelodge_server::input_file::{self, InputFileText};
 use serde_json::{Value, json};
 
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::UsageError;
-use crate::input_file::{self, InputFileText};
 
 /// Reads a file of at most 64 MiB that contains tool definitions.
 pub fn read_tool_definitions(path: &Path) -> Result<InputFileText> {
     let source =
-        input_file::try_read_reply(path).map_err(|error| UsageError(format!("{}; {}", error.message, error.help)))?;
+        input_file::read_reply(path).map_err(|error| UsageError(format!("{}; {}", error.message, error.help)))?;
     if source.text.len() > JsonLimits::REPLY.max_bytes {
         return Err(
             UsageError(format!("`{}` is larger than 64 MiB; split it", escape_for_terminal(&source.name))).into()

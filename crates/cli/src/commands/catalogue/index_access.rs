@@ -9,12 +9,13 @@ use gatelodge_catalogue::{
     CHANGES_FILE, ConnectionAdvice, INDEX_FILE, IndexedServer, PackageIndex, PackageReference, PackageRegistry,
     PrecheckVerdict, ToolFacts, VersionComparison, index_hash, precheck,
 };
+use gatelodge_server::{config, server_url};
 
 use super::index_change_feed;
 use crate::cli::{IndexSourceArgs, StoreArgs};
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, ExitError, UsageError};
-use crate::{config, server_url, store_command_context};
+use crate::store_command_context;
 
 /// Opens the index given with `--index`, else the index in the data directory, else the built-in index.
 pub fn open_index(from: &IndexSourceArgs) -> Result<PackageIndex> {

@@ -16,7 +16,8 @@ use gatelodge_catalogue::{PackageIndex, index_changes, pending_changes_file};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::input_file;
+use crate::file_output;
+
 pub use index_change_page::{IndexChangePage, events_after};
 
 /// Maximum number of lines in the feed; the oldest are dropped first.
@@ -100,7 +101,7 @@ pub fn stage_changes(
     kept.dropped = before.len() - stays;
     let mut whole: String = before.iter().skip(kept.dropped).flat_map(|line| [line.as_str(), "\n"]).collect();
     whole.push_str(&added);
-    input_file::replace_file(&staged_path(log, hash), whole.as_bytes())?;
+    file_output::replace_file(&staged_path(log, hash), whole.as_bytes())?;
     Ok(kept)
 }
 

@@ -8,7 +8,7 @@ use gatelodge_catalogue::{
 use serde_json::{Value, json};
 
 use super::{classification_io, index_access, search_index};
-use crate::cli::{PostureArg, ShowPackageArgs};
+use crate::cli::{ShowPackageArgs, StrictnessArg};
 use crate::diagnostic_report::{count_noun, escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, ExitError};
 use crate::stdout_output;
@@ -23,8 +23,8 @@ pub fn run(args: &ShowPackageArgs) -> Result<CommandExitCode> {
     doubt.iter().chain(&unread).for_each(|doubt| print_stderr(doubt));
     if let Some(name) = &args.tool {
         show_tool(&server, name, args)?;
-    } else if let Some(posture) = args.policy {
-        stdout_output::print(&server_policy(&ServerCatalogueEntry::of(&server), posture.into())?)?;
+    } else if let Some(strictness) = args.policy {
+        stdout_output::print(&server_policy(&ServerCatalogueEntry::of(&server), strictness.into())?)?;
     } else if args.json {
         let mut all = package_json(&index, &server)?;
         if let Value::Object(all) = &mut all {
@@ -38,30 +38,30 @@ pub fn run(args: &ShowPackageArgs) -> Result<CommandExitCode> {
     Ok(CommandExitCode::Success)
 }
 
-impl From<PostureArg> for StarterPolicyStrictness {
-    fn from(name: PostureArg) -> Self {
+impl From<StrictnessArg> for StarterPolicyStrictness {
+    fn from(name: StrictnessArg) -> Self {
         match name {
-            PostureArg::Recommended => Self::Recommended,
-            PostureArg::Strict => Self::Strict,
-            PostureArg::Permissive => Self::Permissive,
+            StrictnessArg::Recommended => Self::Recommended,
+            StrictnessArg::Strict => Self::Strict,
+            StrictnessArg::Permissive => Self::Permissive,
         }
     }
 }
 
 /// Generates a policy that covers all tools of a server.
-pub fn server_policy(known: &ServerCatalogueEntry, posture: StarterPolicyStrictness) -> Result<String> {
+pub fn server_policy(known: &ServerCatalogueEntry, strictness: StarterPolicyStrictness) -> Result<String> {
     known.with_classifications(|tools| {
         let tools: Vec<_> = tools.iter().map(|(tool, known)| (tool, known)).collect();
-        tools_policy(&known.name, &tools, posture)
+        tools_policy(&known.name, &tools, strictness)
     })
 }
 
 fn tools_policy(
     server: &str,
     tools: &[(&ToolSpec<'_>, &Classification)],
-    posture: StarterPolicyStrictness,
+    strictness: StarterPolicyStrictness,
 ) -> Result<String> {
-    starter_policy(server, tools, posture)
+    starter_policy(server, tools, strictness)
         .map_err(|error| ExitError(CommandExitCode::Findings, error.to_string()).into())
 }
 
@@ -127,8 +127,8 @@ fn show_tool(server: &IndexedServer<'_>, name: &str, args: &ShowPackageArgs) -> 
                 ),
             )
         })?;
-        if let Some(posture) = args.policy {
-            return stdout_output::print(&tools_policy(&known.name, &[(tool, own)], posture.into())?);
+        if let Some(strictness) = args.policy {
+            return stdout_output::print(&tools_policy(&known.name, &[(tool, own)], strictness.into())?);
         }
         if args.json {
             return stdout_output::print_json(&classification_io::classification_json(server.package(), tool, own)?);

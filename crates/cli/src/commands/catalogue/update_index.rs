@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use gatelodge_catalogue::{IndexMetadata, PackageIndex, index_hash};
+use gatelodge_server::server_url;
 use serde_json::json;
 
 use super::index_access;
@@ -13,7 +14,7 @@ use super::index_change_feed::{self, FeedUpdateSummary};
 use crate::cli::UpdateIndexArgs;
 use crate::diagnostic_report::{count_noun, print_stderr};
 use crate::exit_code::{CommandExitCode, ExitError, UnreachableError, UsageError};
-use crate::{input_file, mcp_client, server_url, stdout_output, store_command_context};
+use crate::{file_output, mcp_client, stdout_output, store_command_context};
 
 /// Time limit for downloading the index; long enough for eight megabytes over a slow connection.
 const DOWNLOAD_TIMEOUT: Duration = Duration::from_secs(600);
@@ -53,7 +54,7 @@ pub fn run(args: &UpdateIndexArgs) -> Result<CommandExitCode> {
     // any point, they are published exactly once, and only if their index is installed.
     let hash = index_hash(&bytes);
     let kept = index_change_feed::stage_changes(&log, &after.date, &old, &new, &hash)?;
-    input_file::replace_file(&index_path, &bytes)?;
+    file_output::replace_file(&index_path, &bytes)?;
     index_change_feed::publish_staged(&log, &hash).with_context(|| format!("cannot write `{}`", log.display()))?;
     match args.json {
         true => {

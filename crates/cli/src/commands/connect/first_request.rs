@@ -3,15 +3,14 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use gatelodge_store::{CallLogFilter, CallLogRow};
+use gatelodge_clients::ClientProfile;
+use gatelodge_server::config::{self, DURATION_SYNTAX, StoreSection};
+use gatelodge_store::{CallLogFilter, CallLogRow, Store};
 use serde_json::{Map, Value, json};
 
 use super::gateway_target::GatewayTarget;
-use crate::app::{self, StoreHandles};
 use crate::cli::ConnectArgs;
-use crate::client_config::ClientProfile;
 use crate::commands::time_text::local_time;
-use crate::config::{self, DURATION_SYNTAX, StoreSection};
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::{UnreachableError, UsageError};
 use crate::{stdout_output, store_command_context};
@@ -21,7 +20,7 @@ const LOG_POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Waits for the first request that is logged after [`FirstRequestWatch::start`].
 pub struct FirstRequestWatch {
-    stores: StoreHandles,
+    stores: Store,
     filter: CallLogFilter,
     timeout: Duration,
     json: bool,
@@ -41,9 +40,11 @@ impl FirstRequestWatch {
                 gateway.data.display()
             )
         };
-        let stores = app::open_existing(&store, &app::system_clock()).map_err(|_| UsageError(missing()))?;
-        let head =
-            store_command_context::block_on(async { stores.ledger.head().await.context("cannot read the call log") })?;
+        let stores = gatelodge_server::open_existing_store(&store, &gatelodge_server::system_clock())
+            .map_err(|_| UsageError(missing()))?;
+        let head = store_command_context::block_on(async {
+            stores.call_log.head().await.context("cannot read the call log")
+        })?;
         let filter = CallLogFilter {
             after: Some(head.seq),
             grant: args.grant.clone(),
@@ -87,7 +88,7 @@ impl FirstRequestWatch {
                     return Ok(None);
                 }
             }
-            let rows = self.stores.ledger.rows(self.filter.clone()).await.context("cannot read the call log")?;
+            let rows = self.stores.call_log.rows(self.filter.clone()).await.context("cannot read the call log")?;
             // A row without a grant is a request without a valid token.
             if let Some(row) = rows.into_iter().find(|row| row.record.grant.is_some()) {
                 return Ok(Some(row));

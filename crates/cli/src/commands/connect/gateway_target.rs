@@ -9,12 +9,12 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
 use anyhow::Result;
+use gatelodge_server::config::{self, suggest_name};
+use gatelodge_server::{input_file, server_url};
 
 use crate::cli::{ConnectArgs, StoreArgs};
-use crate::config::{self, suggest_name};
 use crate::diagnostic_report::escape_for_terminal;
 use crate::exit_code::UsageError;
-use crate::{app, input_file, server_url};
 
 /// Address, servers and data directory of a gateway.
 pub struct GatewayTarget {
@@ -46,7 +46,7 @@ impl GatewayTarget {
         let data = data.ok_or_else(|| {
             UsageError("there is no home directory for the data; name a directory with `--data`".into())
         })?;
-        let status = app::find_status_file(&data);
+        let status = gatelodge_server::find_status_file(&data);
         let listen =
             text("gateway", "listen").and_then(|listen| listen.parse().ok()).unwrap_or(config::DEFAULT_GATEWAY_ADDRESS);
         let listen = status.as_ref().map_or(listen, |status| status.listen);

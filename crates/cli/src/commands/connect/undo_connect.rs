@@ -3,11 +3,12 @@
 use std::path::Path;
 
 use anyhow::Result;
+use gatelodge_clients::ClientConfigLocation;
 use serde_json::json;
 
 use super::write_client_config::{UNDO_JOURNAL_NAME, file_error};
 use crate::cli::ConnectArgs;
-use crate::client_config::{ClientConfigLocation, UndoFileState, UndoJournal};
+use crate::client_files::{UndoFileState, UndoJournal};
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, ExitError, UsageError};
 use crate::stdout_output;

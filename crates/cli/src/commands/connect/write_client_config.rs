@@ -3,14 +3,15 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
+use gatelodge_clients::{
+    ClientConfigDocument, ClientConfigEntryChange, ClientConfigLocation, ClientProfile, GatewayEntry, config_snippet,
+};
 use serde_json::{Map, Value, json};
 
 use super::connection_notes;
 use crate::cli::ConnectArgs;
-use crate::client_config::{
-    ClientConfigDocument, ClientConfigEntryChange, ClientConfigLocation, ClientFileError, ClientFileSnapshot,
-    ClientProfile, GatewayEntry, PlannedWrite, UndoJournal, config_snippet, entry_diff,
-};
+use crate::client_config_redaction::entry_diff;
+use crate::client_files::{ClientFileError, ClientFileSnapshot, PlannedWrite, UndoJournal};
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::UsageError;
 use crate::stdout_output;
@@ -36,8 +37,8 @@ pub fn run(
         ))
         .into());
     }
-    let held = ClientFileSnapshot::read(&path).map_err(|error| file_error(&name, &error))?;
-    let document = match held.bytes() {
+    let snapshot = ClientFileSnapshot::read(&path).map_err(|error| file_error(&name, &error))?;
+    let document = match snapshot.bytes() {
         Some(bytes) => ClientConfigDocument::read(client.format, bytes)
             .map_err(|message| file_error(&name, &ClientFileError(message)))?,
         None => ClientConfigDocument::new(client.format),
@@ -58,7 +59,7 @@ pub fn run(
     let bytes = document
         .apply_changes(std::slice::from_ref(&change))
         .map_err(|message| file_error(&name, &ClientFileError(message)))?;
-    held.check_writable().map_err(|error| file_error(&name, &error))?;
+    snapshot.check_writable().map_err(|error| file_error(&name, &error))?;
     print_stderr(&format!(
         "{name}: `{}.{}`\n{}",
         location.servers_path.join("."),
@@ -68,7 +69,7 @@ pub fn run(
     if !terminal_prompt::confirm(args.yes, "Write it?")? {
         return Err(UsageError("nothing was written".to_owned()).into());
     }
-    let output = PlannedWrite { snapshot: held, new_bytes: bytes, client: Some(client), entries: vec![change.path()] };
+    let output = PlannedWrite { snapshot, new_bytes: bytes, client: Some(client), entries: vec![change.path()] };
     let backup = write_with_undo(&output, data).map_err(|error| file_error(&name, &error))?;
     print_stderr(&format!("wrote `{name}`; `gatelodge connect {} --undo` reverts it", client.id));
     connection_notes(client, gateway_entry).iter().for_each(|note| print_stderr(note));

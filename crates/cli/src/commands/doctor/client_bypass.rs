@@ -1,12 +1,12 @@
 //! Checks whether any of the user's clients connect to servers directly, bypassing the gateway.
 
 use anyhow::Result;
+use gatelodge_clients::{CLIENT_PROFILES, ClientProfile, ClientServerEntry, shorten_home};
 use gatelodge_gateway::{UpstreamConfig, UpstreamTransport};
+use gatelodge_server::EffectiveConfig;
 
 use super::DoctorCheckResult;
-use crate::app::EffectiveConfig;
 use crate::cli::DoctorArgs;
-use crate::client_config::{ALL, ClientProfile, ClientServerEntry, shorten_home};
 use crate::commands::connect::gateway_target::GatewayTarget;
 use crate::commands::connect::{home_directory, user_directories};
 use crate::commands::init::client_scan::{ClientScanEntry, scan_all_projects};
@@ -19,7 +19,7 @@ pub fn check_bypasses(args: &DoctorArgs, active_config: &EffectiveConfig) -> Res
     let (Ok(home), Ok(target)) = (home_directory(args.home.as_deref()), GatewayTarget::load(&args.store)) else {
         return Ok(Vec::new());
     };
-    let clients: Vec<&'static ClientProfile> = ALL.iter().collect();
+    let clients: Vec<&'static ClientProfile> = CLIENT_PROFILES.iter().collect();
     let scan = scan_all_projects(&user_directories(home.clone(), None)?, &clients);
     let gateway = target.server_url("");
     let direct: Vec<&ClientScanEntry> =

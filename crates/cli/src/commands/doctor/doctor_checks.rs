@@ -7,19 +7,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gatelodge_gateway::{UpstreamConfig, UpstreamProcessConfig, UpstreamTransport, fits_tool_name_limit};
-use gatelodge_store::{CallLogFilter, Clock, OpenStoreError};
+use gatelodge_server::config::{ConfigFileEntries, GatewaySection, StoreSection};
+use gatelodge_server::{
+    EffectiveConfig, GatewayStatusFile, PolicyCache, StoredConfig, header_template, load_stored_config, merge_config,
+    missing_server_text, open_file_limit, process_environment,
+};
+use gatelodge_store::{CallLogFilter, Clock, OpenStoreError, Store};
 use jiff::Timestamp;
 
 use super::DoctorCheckResult;
-use crate::app::{
-    self, EffectiveConfig, GatewayStatusFile, StoreHandles, StoredConfig, load_stored_config, merge_config,
-    missing_server_text, open_file_limit,
-};
 use crate::commands::server::test_server_connection::{probe_redacted, redact_text};
 use crate::commands::time_text::time_text;
-use crate::config::{ConfigFileEntries, GatewaySection, StoreSection};
 use crate::diagnostic_report::count_noun;
-use crate::{header_template, process_environment, store_command_context};
+use crate::store_command_context;
 
 /// Earliest plausible current time. If the clock shows an earlier time, it has never been set.
 const MIN_PLAUSIBLE_TIME: &str = "2026-01-01T00:00:00Z";
@@ -73,10 +73,10 @@ pub fn check_databases(
     store: &StoreSection,
     clock: &Arc<dyn Clock>,
     checks: &mut Vec<DoctorCheckResult>,
-) -> Option<StoreHandles> {
+) -> Option<Store> {
     let name = "databases";
-    let (check, stores) = match app::open_existing(store, clock) {
-        Ok(stores) => (DoctorCheckResult::fine(name, "the schema is that of this build"), Some(stores)),
+    let (check, stores) = match gatelodge_server::open_existing_store(store, clock) {
+        Ok(stores) => (DoctorCheckResult::fine(name, "the schema version matches this build"), Some(stores)),
         Err(error @ OpenStoreError::Lost { .. }) => {
             (DoctorCheckResult::wrong(name, error.to_string(), "restore it from a backup and start the gateway"), None)
         }
@@ -100,10 +100,10 @@ pub fn check_databases(
 }
 
 /// Checks that the system clock is plausible, because the time windows of rate limits depend on it.
-pub async fn check_clock(stores: &StoreHandles, clock: &dyn Clock, json: bool) -> DoctorCheckResult {
+pub async fn check_clock(stores: &Store, clock: &dyn Clock, json: bool) -> DoctorCheckResult {
     let name = "clock";
     let time = |at: Timestamp| time_text(at, json);
-    let latest = stores.ledger.rows(CallLogFilter { limit: MAX_CLOCK_CHECK_ROWS, ..CallLogFilter::default() }).await;
+    let latest = stores.call_log.rows(CallLogFilter { limit: MAX_CLOCK_CHECK_ROWS, ..CallLogFilter::default() }).await;
     let latest = latest.ok().and_then(|rows| rows.iter().map(|row| row.record.at).max());
     // Read after the rows, because a running gateway may add some.
     let now = clock.now();
@@ -132,7 +132,7 @@ pub async fn check_clock(stores: &StoreHandles, clock: &dyn Clock, json: bool) -
 
 /// Checks that the environment variables used in the headers of stored servers are set in the environment of this
 /// command.
-pub async fn check_variables(stores: &StoreHandles) -> Vec<DoctorCheckResult> {
+pub async fn check_variables(stores: &Store) -> Vec<DoctorCheckResult> {
     let name = "environment";
     let Ok(servers) = stores.servers.list().await else { return Vec::new() };
     let mut checks = Vec::new();
@@ -152,7 +152,7 @@ pub async fn check_variables(stores: &StoreHandles) -> Vec<DoctorCheckResult> {
 
 /// Checks that each server responds. Returns the merged configuration from the configuration file and the store.
 pub async fn check_servers(
-    stores: Option<&StoreHandles>,
+    stores: Option<&Store>,
     entries: &ConfigFileEntries,
     status: Option<&GatewayStatusFile>,
     checks: &mut Vec<DoctorCheckResult>,
@@ -163,7 +163,8 @@ pub async fn check_servers(
         Some(stores) => load_stored_config(stores).await.unwrap_or_default(),
         None => StoredConfig::default(),
     };
-    let active_config = merge_config(entries, &stored, &process_environment::find_variable);
+    let active_config =
+        merge_config(entries, &stored, &process_environment::find_variable, &mut PolicyCache::default());
     let running = status.map(|status| status.servers.as_slice()).unwrap_or_default();
     let running_only: Vec<&String> = running
         .iter()

@@ -1,24 +1,25 @@
 //! `grant attach` and `grant detach`: change which servers a grant has access to.
 
 use anyhow::Result;
-use gatelodge_store::{EnforcementMode, GrantServerAttachment, PolicyName, ServerName};
+use gatelodge_server::administration::Administration;
+use gatelodge_store::{EnforcementMode, GrantServerAttachment};
 use serde_json::json;
 
-use super::{attachment_text, load_editable_grant};
+use super::{attachment_text, change_grant_error};
 use crate::cli::{AttachGrantServerArgs, DetachGrantServerArgs};
 use crate::commands::server;
-use crate::config::suggest_name;
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
-use crate::exit_code::{CommandExitCode, UsageError};
+use crate::exit_code::CommandExitCode;
 use crate::stdout_output;
-use crate::store_command_context::{self, StoreCommandContext, StoreCreationMode};
+use crate::store_command_context::{self, StoreCreationMode};
 
 pub fn run(args: AttachGrantServerArgs) -> Result<CommandExitCode> {
     store_command_context::with_store(&args.store, StoreCreationMode::Existing, async |ctx| {
-        let grant = load_editable_grant(&ctx, &args.name).await?;
-        let attachment = build_attachment(&ctx, &args.server, args.policy.as_deref(), args.observe).await?;
-        let entry = ctx.admin_log_entry("grant.attach", &grant.label, json!(attachment));
-        ctx.stores.grants.attach(&grant.id, attachment.clone(), entry).await?;
+        let administration = ctx.administration();
+        let found = administration.find_editable_grant(&args.name).await.map_err(change_grant_error)?;
+        let attachment = new_attachment(&administration, &args.server, args.policy.as_deref(), args.observe).await?;
+        administration.attach_server(&found, &attachment).await.map_err(change_grant_error)?;
+        let grant = found.grant();
         if args.json {
             stdout_output::print_json(&json!({"id": grant.id, "label": grant.label, "attached": attachment}))?;
         }
@@ -33,10 +34,11 @@ pub fn run(args: AttachGrantServerArgs) -> Result<CommandExitCode> {
 
 pub fn detach(args: DetachGrantServerArgs) -> Result<CommandExitCode> {
     store_command_context::with_store(&args.store, StoreCreationMode::Existing, async |ctx| {
-        let grant = load_editable_grant(&ctx, &args.name).await?;
+        let administration = ctx.administration();
+        let found = administration.find_editable_grant(&args.name).await.map_err(change_grant_error)?;
         let server = server::parse_server_name(&args.server)?;
-        let entry = ctx.admin_log_entry("grant.detach", &grant.label, json!({"server": server}));
-        ctx.stores.grants.detach(&grant.id, &server, entry).await?;
+        administration.detach_server(&found, &server).await.map_err(change_grant_error)?;
+        let grant = found.grant();
         if args.json {
             stdout_output::print_json(&json!({"id": grant.id, "label": grant.label, "detached": server}))?;
         }
@@ -45,54 +47,13 @@ pub fn detach(args: DetachGrantServerArgs) -> Result<CommandExitCode> {
     })
 }
 
-/// Builds an attachment after checking that the server and the policy exist.
-pub async fn build_attachment(
-    ctx: &StoreCommandContext,
+/// Returns an attachment for a server and a policy that exist.
+pub async fn new_attachment(
+    administration: &Administration,
     server: &str,
     policy: Option<&str>,
     observe: bool,
 ) -> Result<GrantServerAttachment> {
-    let server = check_server(ctx, server).await?;
-    let policy = match policy {
-        Some(policy) => Some(check_policy(ctx, policy).await?),
-        None => None,
-    };
-    Ok(GrantServerAttachment {
-        server,
-        policy,
-        mode: if observe { EnforcementMode::Observe } else { EnforcementMode::Enforce },
-    })
-}
-
-async fn check_server(ctx: &StoreCommandContext, name: &str) -> Result<ServerName> {
-    let stored = ctx.stores.servers.list().await?;
-    let configured = ctx.config_entries().servers.into_iter().map(|server| server.name);
-    let known: Vec<ServerName> = configured.chain(stored.into_iter().map(|server| server.name)).collect();
-    let names: Vec<&str> = known.iter().map(ServerName::as_str).collect();
-    if !names.contains(&name) {
-        return Err(UsageError(format!(
-            "there is no server `{}`; {}",
-            escape_for_terminal(name),
-            suggest_name(name, &names)
-        ))
-        .into());
-    }
-    Ok(server::parse_server_name(name)?)
-}
-
-async fn check_policy(ctx: &StoreCommandContext, name: &str) -> Result<PolicyName> {
-    let stored = ctx.stores.policies.list().await?;
-    let entries = ctx.config_entries();
-    let configured = entries.policies.iter().map(|policy| policy.name.as_str());
-    let known: Vec<&str> = configured.chain(stored.iter().map(|policy| policy.name.as_str())).collect();
-    if !known.contains(&name) {
-        let help = "store one with `gatelodge policy put NAME FILE`";
-        return Err(UsageError(format!(
-            "there is no policy `{}`; {}; {help}",
-            escape_for_terminal(name),
-            suggest_name(name, &known)
-        ))
-        .into());
-    }
-    Ok(name.parse()?)
+    let mode = if observe { EnforcementMode::Observe } else { EnforcementMode::Enforce };
+    administration.new_attachment(server, policy, mode).await.map_err(change_grant_error)
 }

@@ -4,55 +4,43 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 use gatelodge_mcp::Revision;
-use gatelodge_store::{GrantToken, NewGrant};
+use gatelodge_server::administration::{CreatedGrant, GrantRequest, check_grant_label};
+use gatelodge_server::config::revision_list;
+use gatelodge_store::GrantToken;
 use jiff::Timestamp;
 use serde_json::json;
 
-use super::attach_grant_server::build_attachment;
-use super::{load_editable_grant, token_expiry};
+use super::attach_grant_server::new_attachment;
+use super::{change_grant_error, token_expiry};
 use crate::cli::{CreateGrantArgs, RotateGrantArgs};
 use crate::commands::time_text::local_time;
-use crate::config::{is_valid_label, revision_list};
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, UsageError};
 use crate::stdout_output;
 use crate::store_command_context::{self, StoreCreationMode};
 
 pub fn run(args: CreateGrantArgs) -> Result<CommandExitCode> {
-    if !is_valid_label(&args.label) {
-        return Err(UsageError(
-            "a label has 1 to 128 characters, no control characters, does not begin with `file:` and contains no token"
-                .to_owned(),
-        )
-        .into());
-    }
+    check_grant_label(&args.label).map_err(change_grant_error)?;
     let labels = parse_labels(&args.labels)?;
     let minimum_revision = args.minimum_revision.as_deref().map(parse_revision).transpose()?;
     store_command_context::with_store(&args.store, StoreCreationMode::CreateIfMissing, async |ctx| {
-        if ctx.config_entries().grants.iter().any(|grant| *grant.label == *args.label) {
-            return Err(store_command_context::defined_in_file_error("grant", &escape_for_terminal(&args.label)));
-        }
+        let administration = ctx.administration();
+        administration.check_new_grant(&args.label).map_err(change_grant_error)?;
         let attachments = match &args.server {
-            Some(server) => vec![build_attachment(&ctx, server, args.policy.as_deref(), args.observe).await?],
+            Some(server) => {
+                vec![new_attachment(&administration, server, args.policy.as_deref(), args.observe).await?]
+            }
             None => Vec::new(),
         };
-        let now = ctx.clock.now();
-        let minimum_revision = minimum_revision.map(|revision| revision.to_string());
-        let expires_at = token_expiry(&args.lifetime, now)?;
-        let token = GrantToken::random()?;
-        let detail = json!({"attachments": attachments, "expires_at": expires_at, "labels": labels,
-            "minimum_revision": minimum_revision});
-        let (label, hash) = (args.label.clone(), token.hash());
-        let new = NewGrant {
-            label,
+        let expires_at = token_expiry(&args.lifetime, ctx.clock.now())?;
+        let request = GrantRequest {
+            label: args.label.clone(),
             labels: labels.clone(),
-            token: hash,
             attachments,
-            created_at: now,
             expires_at,
             minimum_revision,
         };
-        let id = ctx.stores.grants.create(new, ctx.admin_log_entry("grant.create", &args.label, detail)).await?;
+        let CreatedGrant { id, token } = administration.create_grant(request).await.map_err(change_grant_error)?;
         print_token(&token, &args.label, id.0.as_ref(), expires_at, args.json)?;
         if args.server.is_none() {
             print_stderr(&format!(
@@ -66,12 +54,11 @@ pub fn run(args: CreateGrantArgs) -> Result<CommandExitCode> {
 
 pub fn rotate(args: RotateGrantArgs) -> Result<CommandExitCode> {
     store_command_context::with_store(&args.store, StoreCreationMode::Existing, async |ctx| {
-        let grant = load_editable_grant(&ctx, &args.name).await?;
+        let administration = ctx.administration();
+        let found = administration.find_editable_grant(&args.name).await.map_err(change_grant_error)?;
         let expires_at = token_expiry(&args.lifetime, ctx.clock.now())?;
-        let token = GrantToken::random()?;
-        let entry =
-            ctx.admin_log_entry("grant.rotate", &grant.label, json!({"id": grant.id, "expires_at": expires_at}));
-        ctx.stores.grants.rotate(&grant.id, token.hash(), expires_at, entry).await?;
+        let token = administration.rotate_grant(&found, expires_at).await.map_err(change_grant_error)?;
+        let grant = found.grant();
         print_token(&token, &grant.label, grant.id.0.as_ref(), expires_at, args.json)?;
         print_stderr("the old token is invalid; a running gateway refuses it within a second");
         Ok(CommandExitCode::Success)

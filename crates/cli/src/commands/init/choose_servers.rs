@@ -1,11 +1,11 @@
 //! Chooses the clients to scan and the servers to import.
 
 use anyhow::Result;
+use gatelodge_clients::ClientProfile;
+use gatelodge_server::config::suggest_name;
 
 use super::client_scan::ClientScanEntry;
 use crate::cli::InitArgs;
-use crate::client_config::{self, ClientProfile};
-use crate::config::suggest_name;
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::UsageError;
 use crate::terminal_prompt;
@@ -13,11 +13,11 @@ use crate::terminal_prompt;
 /// Returns the named clients, or all clients if none are named.
 pub fn choose_clients(named: &[String]) -> Result<Vec<&'static ClientProfile>, UsageError> {
     if named.is_empty() {
-        return Ok(client_config::ALL.iter().collect());
+        return Ok(gatelodge_clients::CLIENT_PROFILES.iter().collect());
     }
-    let known: Vec<&str> = client_config::ALL.iter().map(|client| client.id).collect();
+    let known: Vec<&str> = gatelodge_clients::CLIENT_PROFILES.iter().map(|client| client.id).collect();
     let find = |id: &String| {
-        client_config::find_client(id).ok_or_else(|| {
+        gatelodge_clients::find_client(id).ok_or_else(|| {
             UsageError(format!("there is no client `{}`: {}", escape_for_terminal(id), suggest_name(id, &known)))
         })
     };

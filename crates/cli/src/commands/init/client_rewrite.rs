@@ -4,12 +4,13 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use gatelodge_clients::{ClientConfigEntryChange, ClientProfile, GatewayEntry, config_snippet};
+
 use super::client_scan::{ClientConfigProblem, ClientScan};
 use super::import_servers::ServerImport;
 use super::init_plan::PlannedGrant;
-use crate::client_config::{
-    ClientConfigEntryChange, ClientProfile, GatewayEntry, PlannedWrite, config_snippet, entry_diff,
-};
+use crate::client_config_redaction::entry_diff;
+use crate::client_files::PlannedWrite;
 use crate::diagnostic_report::escape_for_terminal;
 
 /// Planned changes to the clients' files.

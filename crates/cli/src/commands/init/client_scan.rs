@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::client_config::{
-    ClientConfigDocument, ClientConfigLocation, ClientConfigServer, ClientFileSnapshot, ClientProfile,
-    ClientServerEntry, UserDirectories,
+use gatelodge_clients::{
+    ClientConfigDocument, ClientConfigLocation, ClientConfigServer, ClientProfile, ClientServerEntry, UserDirectories,
 };
+
+use crate::client_files::ClientFileSnapshot;
 
 /// A server entry in a client's file.
 #[derive(Debug)]

@@ -2,12 +2,14 @@
 
 use std::path::Path;
 
+use gatelodge_clients::{ClientServerEntry, shorten_home};
+use gatelodge_server::server_url;
 use serde_json::{Value, json};
 
 use super::client_scan::{ClientScan, ClientScanEntry};
-use crate::client_config::{ClientServerEntry, redact_command, shorten_home};
+use crate::client_config_redaction::redact_command;
 use crate::diagnostic_report::escape_for_terminal;
-use crate::{server_url, stdout_output};
+use crate::stdout_output;
 
 /// Formats all scanned servers as a table.
 pub fn scan_table(scan: &ClientScan, home: &Path, gateway: &str) -> String {

@@ -4,14 +4,15 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use gatelodge_clients::{ClientConfigEntryValue, ClientServerEntry};
+use gatelodge_server::process_environment::find_program_problem;
+use gatelodge_server::{header_template, server_url};
 use gatelodge_store::ServerName;
 
 use super::client_scan::{ClientConfigProblem, ClientScanEntry};
 use super::server_env_variables::ServerEnvVariables;
-use crate::client_config::{ClientConfigEntryValue, ClientServerEntry, is_likely_secret};
+use crate::client_config_redaction::is_likely_secret;
 use crate::diagnostic_report::escape_for_terminal;
-use crate::process_environment::find_program_problem;
-use crate::{header_template, server_url};
 
 /// Maximum length of a server name, not counting the number that is appended to make it unique.
 const MAX_NAME_STEM_BYTES: usize = 60;

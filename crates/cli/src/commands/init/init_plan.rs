@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use gatelodge_clients::DEFAULT_TOKEN_ENV;
 use gatelodge_store::GrantToken;
 
 use super::client_scan::ClientScanEntry;
 use super::import_servers::ServerImport;
 use super::render_init_files;
 use super::server_env_variables::variable_name;
-use crate::client_config::{ClientFileSnapshot, DEFAULT_TOKEN_ENV, PlannedWrite};
+use crate::client_files::{ClientFileSnapshot, PlannedWrite};
 use crate::exit_code::UsageError;
 
 /// A grant for one client and one server. In the configuration file, a grant can have only one server.

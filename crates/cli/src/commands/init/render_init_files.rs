@@ -2,12 +2,11 @@
 
 use std::path::Path;
 
+use gatelodge_clients::{ClientServerEntry, quote_for_shell};
 use toml_edit::{Key, Value};
 
 use super::import_servers::ImportedServer;
 use super::init_plan::PlannedGrant;
-use crate::client_config::ClientServerEntry;
-use crate::process_environment::quote_for_shell;
 
 /// First line of a new configuration file.
 pub const CONFIG_HEADER: &str = "# Written by `gatelodge init`; all settings are in docs/config.md.\n";

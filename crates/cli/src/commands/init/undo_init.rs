@@ -8,7 +8,7 @@ use anyhow::Result;
 use serde_json::json;
 
 use crate::cli::InitArgs;
-use crate::client_config::{UndoFileState, UndoJournal, UndoOutcome, UndoStep};
+use crate::client_files::{UndoFileState, UndoJournal, UndoOutcome, UndoStep};
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, ExitError, UsageError};
 use crate::stdout_output;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 
 use super::client_scan::ClientConfigProblem;
-use crate::client_config::{ClientFileError, PlannedWrite, UndoJournal, create_private_directory};
+use crate::client_files::{ClientFileError, PlannedWrite, UndoJournal, create_private_directory};
 use crate::exit_code::UsageError;
 
 /// The files and folders that `init` writes.

@@ -4,13 +4,13 @@ use std::path::Path;
 
 use anyhow::Result;
 use gatelodge_policy::{Diagnostic, DiagnosticCode, Severity, ToolList, lint};
+use gatelodge_server::input_file;
 
 use super::file_diagnostics::{FileDiagnostics, refuse_repeated_stdin, suggest_yaml};
 use super::print_json;
 use crate::cli::CheckPolicyArgs;
 use crate::diagnostic_report;
 use crate::exit_code::CommandExitCode;
-use crate::input_file;
 
 pub fn run(args: &CheckPolicyArgs) -> Result<CommandExitCode> {
     refuse_repeated_stdin(args.files.iter().chain(&args.tools).map(AsRef::as_ref))?;
@@ -19,7 +19,7 @@ pub fn run(args: &CheckPolicyArgs) -> Result<CommandExitCode> {
     let checked_from = diagnostics_by_file.files.len();
     for path in &args.files {
         let Some(source) = diagnostics_by_file.read(path) else { continue };
-        let format = source.policy_format(args.format);
+        let format = source.policy_format(args.format.map(Into::into));
         let diagnostics = lint(&source.text, format, tools.as_ref());
         diagnostics_by_file.add(&source, suggest_yaml(&source, format, diagnostics));
     }
@@ -52,7 +52,7 @@ pub fn run(args: &CheckPolicyArgs) -> Result<CommandExitCode> {
 
 /// Reads a server's tool list from a file. If the file cannot be used, records a diagnostic and returns `None`.
 fn read_tools(path: &Path, diagnostics_by_file: &mut FileDiagnostics) -> Option<ToolList> {
-    let source = diagnostics_by_file.record_unreadable(input_file::try_read_reply(path))?;
+    let source = diagnostics_by_file.record_unreadable(input_file::read_reply(path))?;
     ToolList::read(&source.text).map_err(|diagnostics| diagnostics_by_file.add(&source, diagnostics)).ok()
 }
 

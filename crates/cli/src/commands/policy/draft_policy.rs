@@ -1,26 +1,25 @@
 //! `policy draft`: writes the smallest policy that covers the calls logged for a grant.
 
 mod draft_report;
-mod grant_call_history;
 
 use anyhow::Result;
 use gatelodge_policy::CallLogDraft;
+use gatelodge_server::config::{DURATION_SYNTAX, parse_duration, parse_timestamp, suggest_name};
+use gatelodge_server::{CallHistoryQuery, GrantCallHistory, ServerCallHistory, collect_call_history};
 use jiff::Timestamp;
 
-use self::grant_call_history::{CallHistoryQuery, GrantCallHistory, ServerCallHistory};
 use super::print;
 use crate::cli::DraftPolicyArgs;
-use crate::config::{DURATION_SYNTAX, parse_duration, parse_timestamp, suggest_name};
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, UsageError};
 use crate::store_command_context::{self, StoreCommandContext, StoreCreationMode};
-use crate::{input_file, stdout_output};
+use crate::{file_output, stdout_output};
 
 pub fn run(args: DraftPolicyArgs) -> Result<CommandExitCode> {
     store_command_context::with_store(&args.store, StoreCreationMode::Existing, async |ctx| {
         let since = args.since.as_deref().map(|text| parse_since(text, ctx.clock.now())).transpose()?;
         let query = CallHistoryQuery { grant: &args.grant, server: args.server.as_deref(), since };
-        let usage = grant_call_history::collect_usage(ctx.stores.ledger.as_ref(), &query).await?;
+        let usage = collect_call_history(ctx.stores.call_log.as_ref(), &query).await?;
         if !usage.has_rows {
             refuse_unknown_grant(&ctx, &args.grant).await?;
         }
@@ -32,7 +31,7 @@ pub fn run(args: DraftPolicyArgs) -> Result<CommandExitCode> {
         };
         let drafted = write_draft(&args.grant, server, server_usage)?;
         if let Some(path) = &args.out {
-            input_file::write_new_file(path, &drafted.policy)?;
+            file_output::write_new_file(path, &drafted.policy)?;
         }
         if args.json {
             stdout_output::print_json(&draft_report::draft_json(&args, server, server_usage, &drafted, &notes))?;
@@ -83,14 +82,12 @@ fn single_server<'g>(
     usage: &'g GrantCallHistory,
     grant: &str,
 ) -> Result<Option<(&'g str, &'g ServerCallHistory)>, UsageError> {
-    let mut sent = usage.servers.iter().filter(|(_, server_usage)| server_usage.sent > 0);
+    let mut sent = usage.servers_with_calls();
     match (sent.next(), sent.next()) {
-        (first, None) => Ok(first.map(|(server, server_usage)| (server.as_str(), server_usage))),
+        (first, None) => Ok(first),
         (_, Some(_)) => {
             let names: Vec<String> = usage
-                .servers
-                .iter()
-                .filter(|(_, server_usage)| server_usage.sent > 0)
+                .servers_with_calls()
                 .map(|(server, server_usage)| {
                     format!("`{server}` ({})", draft_report::call_count_text(server_usage.sent))
                 })
@@ -119,8 +116,7 @@ fn nothing_to_draft_text(args: &DraftPolicyArgs, usage: &GrantCallHistory) -> St
 }
 
 fn write_draft(grant: &str, server: &str, server_usage: &ServerCallHistory) -> Result<CallLogDraft> {
-    let origin = format!("what `{grant}` did at `{server}`");
-    server_usage.draft.write(&origin).map_err(|diagnostics| {
+    server_usage.write_draft(grant, server).map_err(|diagnostics| {
         let why = diagnostics.first().map(|diagnostic| diagnostic.message.clone()).unwrap_or_default();
         UsageError(format!("the calls do not fit into one policy: {why}; limit them with `--since`")).into()
     })

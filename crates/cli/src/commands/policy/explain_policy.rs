@@ -5,14 +5,14 @@ use std::path::Path;
 
 use anyhow::Result;
 use gatelodge_json::{JsonLimits, read};
-use gatelodge_policy::{CallFile, Diagnostic, Explanation, Policy, explain};
+use gatelodge_policy::{CallFile, Diagnostic, Explanation, LimitWindow, Policy, explain};
+use gatelodge_server::input_file::InputFileText;
 
 use super::file_diagnostics::{FileDiagnostics, refuse_repeated_stdin};
 use super::{print, print_json};
 use crate::cli::ExplainPolicyArgs;
 use crate::diagnostic_report::escape_for_terminal;
 use crate::exit_code::CommandExitCode;
-use crate::input_file::InputFileText;
 
 pub fn run(args: &ExplainPolicyArgs) -> Result<CommandExitCode> {
     refuse_repeated_stdin([args.policy.as_path(), Path::new(&args.call)])?;
@@ -47,7 +47,7 @@ fn explain_source(policy: Option<&Policy>, source: &InputFileText) -> Result<Opt
     let document =
         read(&source.text, &JsonLimits::REQUEST).map_err(|error| vec![Diagnostic::from_call_error(&error)])?;
     let call = CallFile::new(document.root())?;
-    let at = call.at().unwrap_or_else(|| crate::app::system_clock().now());
+    let at = call.at().unwrap_or_else(|| gatelodge_server::system_clock().now());
     Ok(policy.map(|policy| explain(policy, &call.call(), at)))
 }
 
@@ -60,15 +60,15 @@ fn explanation_text(explanation: &Explanation) -> String {
         let _ = writeln!(out, "  {}", escape_for_terminal(message));
     }
     for charge in &explanation.charges {
+        let window = charge.window.get().trim_matches('"');
         let (window, counter, rule) = (
-            charge.window.get().trim_matches('"'),
+            window.parse().map_or_else(|_| window.to_owned(), |seconds| LimitWindow::Seconds(seconds).to_string()),
             escape_for_terminal(&charge.counter),
             escape_for_terminal(&charge.rule),
         );
-        let unit = if charge.window.get().starts_with('"') { "" } else { " s" };
         let _ = writeln!(
             out,
-            "  takes {} from `{counter}`: {} in a {window}{unit}, for each {} ({rule})",
+            "  takes {} from `{counter}`: {} per {window}, for each {} ({rule})",
             charge.amount, charge.max, charge.scope
         );
     }

@@ -5,12 +5,13 @@ use std::path::Path;
 
 use anyhow::Result;
 use gatelodge_policy::{Diagnostic, DiagnosticCode, DocumentFormat, Policy, Severity, parse};
+use gatelodge_server::DiagnosticJson;
+use gatelodge_server::input_file::{self, InputFileError, InputFileText};
 
 use super::print_json;
 use crate::cli::PolicyFormatArg;
-use crate::diagnostic_report::{self, DiagnosticJson};
+use crate::diagnostic_report;
 use crate::exit_code::{CommandExitCode, UsageError};
-use crate::input_file::{self, InputFileError, InputFileText};
 
 /// Diagnostics for all files, in the order in which they were read. After an invalid file, the remaining files are
 /// still checked.
@@ -22,7 +23,7 @@ pub struct FileDiagnostics {
 impl FileDiagnostics {
     /// Reads a file. If it cannot be read, records a diagnostic and returns `None`.
     pub fn read(&mut self, path: &Path) -> Option<InputFileText> {
-        let read = input_file::try_read_source(path);
+        let read = input_file::read_source(path);
         self.record_unreadable(read)
     }
 
@@ -37,7 +38,7 @@ impl FileDiagnostics {
 
     /// Parses a policy. If it is invalid, records its diagnostics and returns `None`.
     pub fn load(&mut self, source: &InputFileText, format_arg: Option<PolicyFormatArg>) -> Option<Policy> {
-        let format = source.policy_format(format_arg);
+        let format = source.policy_format(format_arg.map(Into::into));
         let loaded = parse(&source.text, format);
         loaded.map_err(|diagnostics| self.add(source, suggest_yaml(source, format, diagnostics))).ok()
     }

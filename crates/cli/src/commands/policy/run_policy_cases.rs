@@ -5,14 +5,15 @@ use std::path::Path;
 use anyhow::Result;
 use gatelodge_json::LineColumn;
 use gatelodge_policy::{CaseFile, CasePolicySource, CaseReport, Diagnostic, Explanation, Policy};
+use gatelodge_server::DiagnosticJson;
+use gatelodge_server::input_file::{self, InputFileText};
 use serde::Serialize;
 
 use super::file_diagnostics::{FileDiagnostics, refuse_repeated_stdin, suggest_yaml, unreadable_diagnostic};
 use super::{print, print_json};
 use crate::cli::TestPolicyArgs;
-use crate::diagnostic_report::{DiagnosticJson, escape_for_terminal};
+use crate::diagnostic_report::escape_for_terminal;
 use crate::exit_code::CommandExitCode;
-use crate::input_file::{self, InputFileText};
 
 /// Result of running one case file.
 #[derive(Debug, Default)]
@@ -101,7 +102,7 @@ fn load_policy(
     match policy_source {
         CasePolicySource::Inline(policy) => (None, Some(policy.load())),
         CasePolicySource::Path(name, span) => {
-            match input_file::try_read_source(&cases.parent().unwrap_or(Path::new("")).join(name)) {
+            match input_file::read_source(&cases.parent().unwrap_or(Path::new("")).join(name)) {
                 Ok(policy) => {
                     let format = policy.policy_format(None);
                     let loaded = gatelodge_policy::parse(&policy.text, format);

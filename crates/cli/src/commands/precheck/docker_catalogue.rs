@@ -3,14 +3,14 @@
 use std::path::Path;
 
 use anyhow::Result;
+use gatelodge_clients::read_yaml;
 use gatelodge_json::JsonLimits;
+use gatelodge_server::input_file;
 use serde_json::Value;
 
 use super::{PrecheckedServer, manifest_tools};
-use crate::client_config::read_yaml;
 use crate::diagnostic_report::{count_noun, escape_for_terminal};
 use crate::exit_code::UsageError;
-use crate::input_file;
 
 /// Maximum number of servers in a catalogue file.
 const MAX_SERVERS: usize = 2_000;

@@ -11,6 +11,7 @@ use gatelodge_catalogue::{
     ConnectionAdvice, PackageFacts, PackageIndex, PackageReference, PackageRegistry, PrecheckVerdict,
     ServerCatalogueEntry, VersionComparison, precheck,
 };
+use gatelodge_server::process_environment;
 use serde::Deserialize;
 use tokio::io::AsyncReadExt;
 use tokio::process::{Child, Command};
@@ -19,7 +20,7 @@ use super::package_facts_source::PackagePrecheck;
 use crate::commands::catalogue::{INDEXER, INSTALL_INDEXER, index_access};
 use crate::diagnostic_report::escape_for_terminal;
 use crate::exit_code::{CommandExitCode, ExitError, UnreachableError, UsageError};
-use crate::{process_environment, store_command_context};
+use crate::store_command_context;
 
 /// Maximum size of the indexer's JSON output for one package, which is enough for 4,000 tools with 256 parameters each.
 const MAX_OUTPUT_BYTES: u64 = 64 << 20;
@@ -129,7 +130,7 @@ async fn run_indexer(program: &Path, package: &str, timeout: Duration) -> Result
     let Ok(finished) = tokio::time::timeout(timeout, read_output(&mut child)).await else {
         // The process must not outlive this command.
         let _ = child.kill().await;
-        let time = gatelodge_gateway::format_seconds(timeout.as_secs());
+        let time = gatelodge_policy::format_duration(timeout);
         return Err(UnreachableError(format!(
             "`{program}` did not finish reading `{package}` within {time} and was stopped"
         ))

@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use gatelodge_server::server_url;
 use serde_json::Value;
 
 use super::package_facts_source::PackageFactsSource;
 use super::{PrecheckedServer, check_document};
 use crate::exit_code::{CommandExitCode, ExitError, UnreachableError, UsageError};
-use crate::{mcp_client, server_url, store_command_context};
+use crate::{mcp_client, store_command_context};
 
 /// Maximum size of the registry's response.
 const MAX_RESPONSE_BYTES: usize = 4 << 20;

@@ -1,9 +1,8 @@
 //! Parses a `server.json` from the MCP registry, in the current format or an earlier one.
 
 use gatelodge_catalogue::{PackageReference, PackageRegistry};
+use gatelodge_server::server_url;
 use serde_json::Value;
-
-use crate::server_url;
 
 /// Keys that are allowed in an argument with a fixed value. Any other key could change what the argument adds to the
 /// command line.

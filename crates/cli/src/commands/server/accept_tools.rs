@@ -3,10 +3,11 @@
 
 use anyhow::Result;
 use gatelodge_policy::Category;
+use gatelodge_server::{DriftKind, ToolDrift, find_drifts};
 use gatelodge_store::{ServerName, ServerTools};
 use serde_json::{Value, json};
 
-use super::tool_drift::{DriftKind, ToolDrift, drift_headline, drift_text, find_drifts, lapsed_override_text};
+use super::drift_text::{drift_headline, drift_text, lapsed_override_text};
 use crate::cli::{AcceptToolsArgs, NamedItemArgs};
 use crate::diagnostic_report::{count_noun, escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, UsageError};
@@ -16,7 +17,7 @@ use crate::store_command_context::{self, StoreCommandContext, StoreCreationMode}
 pub fn diff_tools(args: NamedItemArgs) -> Result<CommandExitCode> {
     store_command_context::with_store(&args.store, StoreCreationMode::Existing, async |ctx| {
         let (name, known) = known_tools(&ctx, &args.name).await?;
-        let drifts = find_drifts(&ctx, &name, &known).await?;
+        let drifts = find_drifts(&name, &known, &ctx.effective_config().await?, ctx.clock.now());
         if args.json {
             stdout_output::print_json(&json!({"server": name, "accepted": known.pinned.len(), "drifts": drifts}))?;
         } else if drifts.is_empty() {
@@ -44,7 +45,7 @@ pub fn accept_tools(args: AcceptToolsArgs) -> Result<CommandExitCode> {
     }
     store_command_context::with_store(&args.store, StoreCreationMode::Existing, async |ctx| {
         let (name, known) = known_tools(&ctx, &args.name).await?;
-        let drifts = find_drifts(&ctx, &name, &known).await?;
+        let drifts = find_drifts(&name, &known, &ctx.effective_config().await?, ctx.clock.now());
         let (chosen, mut unknown) = choose_drifts(&drifts, &args);
         // A named tool without drift needs no action.
         unknown.retain(|tool| !known.offered.iter().any(|offered| offered.name == *tool));

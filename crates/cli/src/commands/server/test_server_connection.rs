@@ -8,13 +8,12 @@ use http::HeaderMap;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::app::{load_stored_config, merge_config};
 use crate::cli::{NamedItemArgs, StoreArgs};
 use crate::diagnostic_report::{count_noun, escape_for_terminal};
 use crate::exit_code::{CommandExitCode, ExitError, UsageError};
 use crate::mcp_client::{McpClient, McpClientError, McpProtocolChoice, ServerProbe, probe_command};
+use crate::stdout_output;
 use crate::store_command_context::{self, StoreCommandContext, StoreCreationMode};
-use crate::{process_environment, stdout_output};
 
 /// Time limit for testing a server over HTTP.
 const HTTP_TIMEOUT: Duration = Duration::from_secs(10);
@@ -68,11 +67,7 @@ async fn print_report(server: &UpstreamConfig, json: bool) -> Result<CommandExit
 }
 
 async fn load_server(ctx: &StoreCommandContext, name: &str) -> Result<UpstreamConfig> {
-    let active_config = merge_config(
-        &ctx.config_entries(),
-        &load_stored_config(&ctx.stores).await?,
-        &process_environment::find_variable,
-    );
+    let active_config = ctx.effective_config().await?;
     if let Some(server) = active_config.servers.into_iter().find(|server| server.name.as_str() == name) {
         return Ok(server);
     }

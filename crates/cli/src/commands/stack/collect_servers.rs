@@ -11,13 +11,14 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use gatelodge_catalogue::{IncidentMatch, PackageIndex, PackageRegistry, ToolFacts, VersionComparison};
+use gatelodge_clients::{
+    CLAUDE_PROJECTS_KEY, CLIENT_PROFILES, ClientConfigDocument, ClientConfigFileFormat, ClientConfigLocation,
+    ClientConfigPath, ClientConfigServer, ClientProfile,
+};
 
 use super::report_relative_uri;
 use crate::cli::{ServerStackArgs, StackReportFormat};
-use crate::client_config::{
-    self, ALL, CLAUDE_PROJECTS_KEY, ClientConfigDocument, ClientConfigFileFormat, ClientConfigLocation,
-    ClientConfigPath, ClientConfigServer, ClientFileSnapshot, ClientProfile,
-};
+use crate::client_files::ClientFileSnapshot;
 use crate::commands::connect::{home_directory, user_directories};
 use crate::commands::init::client_scan::{ClientConfigProblem, ClientScan, scan_all_projects};
 use crate::diagnostic_report::escape_for_terminal;
@@ -116,8 +117,9 @@ pub fn collect_servers(
     index: &PackageIndex,
 ) -> Result<(Vec<ServerInventoryEntry>, Vec<String>)> {
     let client = match &args.client {
-        Some(id) => Some(client_config::find_client(id).ok_or_else(|| {
-            let all: Vec<&str> = ALL.iter().filter(|own| !own.config_paths.is_empty()).map(|own| own.id).collect();
+        Some(id) => Some(gatelodge_clients::find_client(id).ok_or_else(|| {
+            let all: Vec<&str> =
+                CLIENT_PROFILES.iter().filter(|own| !own.config_paths.is_empty()).map(|own| own.id).collect();
             UsageError(format!("there is no client `{}`; there are {}", escape_for_terminal(id), all.join(", ")))
         })?),
         None => None,
@@ -125,7 +127,8 @@ pub fn collect_servers(
     if let Some(path) = &args.file {
         return Ok((collect_from_file(path, client, wants_lines(args), index)?, Vec::new()));
     }
-    let clients: Vec<&'static ClientProfile> = client.map_or_else(|| ALL.iter().collect(), |client| vec![client]);
+    let clients: Vec<&'static ClientProfile> =
+        client.map_or_else(|| CLIENT_PROFILES.iter().collect(), |client| vec![client]);
     for (option, folder) in [("--home", &args.home), ("--project", &args.project)] {
         if let Some(folder) = folder.as_deref().filter(|folder| !folder.is_dir()) {
             let what = format!("there is no folder `{}` (`{option}`)", folder.display());
@@ -289,7 +292,7 @@ fn is_project_root(root: &[String]) -> bool {
 /// section that another client uses.
 fn find_misplaced_servers(client: &ClientProfile, bytes: &[u8]) -> Option<String> {
     let all: Vec<(&ClientProfile, bool)> =
-        ALL.iter().filter(|own| !own.config_paths.is_empty()).map(|own| (own, false)).collect();
+        CLIENT_PROFILES.iter().filter(|own| !own.config_paths.is_empty()).map(|own| (own, false)).collect();
     let documents = parse_documents(&all, bytes);
     // Requires an entry, because a member with the right name alone may be some other setting.
     let has_some = |own: &ClientProfile| {
@@ -323,7 +326,8 @@ fn candidate_clients(client: Option<&'static ClientProfile>, path: &Path) -> Vec
     let is_named = |own: &ClientProfile| {
         own.config_paths.iter().any(|place| whole.ends_with(place.path) || is_unique_file_name(own, place, &whole))
     };
-    let fitting = ALL.iter().filter(|own| !own.config_paths.is_empty() && has_matching_extension(own, path));
+    let fitting =
+        CLIENT_PROFILES.iter().filter(|own| !own.config_paths.is_empty() && has_matching_extension(own, path));
     let mut readers: Vec<_> = fitting.map(|own| (own, is_named(own))).collect();
     readers.sort_by_key(|(_, is_named)| !is_named);
     readers
@@ -332,7 +336,7 @@ fn candidate_clients(client: Option<&'static ClientProfile>, path: &Path) -> Vec
 /// Returns whether the file has a name that only this client uses, regardless of the folder.
 fn is_unique_file_name(client: &ClientProfile, place: &ClientConfigPath, path: &Path) -> bool {
     let last = |place: &ClientConfigPath| place.path.rsplit('/').next().unwrap_or_default();
-    let mut others = ALL.iter().filter(|other| other.id != client.id).flat_map(|other| other.config_paths);
+    let mut others = CLIENT_PROFILES.iter().filter(|other| other.id != client.id).flat_map(|other| other.config_paths);
     path.ends_with(last(place)) && others.all(|other| last(other) != last(place))
 }
 

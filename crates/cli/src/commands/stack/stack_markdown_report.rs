@@ -37,16 +37,18 @@ pub fn markdown_report(report: &ServerStackReport) -> String {
         report.unread.iter().for_each(|unread| out.push_str(&format!("- {}\n", code(unread))));
     }
     if !report.leaks.is_empty() {
-        out.push_str("\n### Together they leak\n\nPrivate data, untrusted text and a channel to send data out:\n\n");
+        out.push_str(
+            "\n### Combinations that can leak data\n\nPrivate data, untrusted text and a channel to send data out:\n\n",
+        );
         for leak in &report.leaks {
             let names: Vec<String> = report.leak_names(leak).into_iter().map(code).collect();
             out.push_str(&format!("- {} ({})\n", names.join(" + "), leak.client));
         }
     }
-    let cases: Vec<String> =
-        report.public_cases().map(|(name, message)| format!("- {}: {message}\n", code(name))).collect();
-    if !cases.is_empty() {
-        out.push_str(&format!("\n### Public cases\n\n{}", cases.concat()));
+    let incidents: Vec<String> =
+        report.public_incidents().map(|(name, message)| format!("- {}: {message}\n", code(name))).collect();
+    if !incidents.is_empty() {
+        out.push_str(&format!("\n### Public incidents\n\n{}", incidents.concat()));
     }
     for entry in &report.servers {
         if let Some(policy) = server_policy(entry) {

@@ -10,24 +10,24 @@ use gatelodge_store::CallId;
 use http::{HeaderMap, StatusCode};
 
 use super::AllowedCallResult;
-use crate::Gateway;
-use crate::deadline_timer::{DeadlineTimer, timeout};
-use crate::http_server::responder::Responder;
-use crate::methods::{client_capability_check, client_input};
 use crate::pipeline::{
-    CallRecorder, CallReservation, ForwardContext, ForwardOutcome, Permit, ProgressRelay, RequestSubject,
-    SuspendedCall, SuspendedCallBinding, can_request_input, forward, parsed_response_for_client, relay_until_response,
-    response_status, rewrite_for_upstream,
+    CallRecorder, CallReservation, ForwardContext, ForwardOutcome, SuspendedCall, SuspendedCallBinding,
+    can_request_input, client_capability_check, client_input, forward, parsed_response_for_client,
+    relay_until_response, response_status, rewrite_for_upstream,
 };
-use crate::request_context::{ProtocolTranslation, RequestContext};
-use crate::upstream::{UpstreamRequest, UpstreamResponse, UpstreamSendError};
+use crate::request_context::{ProtocolTranslation, RequestContext, RequestSubject};
+use crate::responder::Responder;
+use crate::runtime::deadline_timer::{DeadlineTimer, timeout};
+use crate::services::GatewayServices;
+use crate::session::ProgressRelay;
+use crate::upstream::{Permit, UpstreamRequest, UpstreamResponse, UpstreamSendError};
 
 /// How many times an upstream may ask for client input before it responds.
 const MAX_INPUT_ROUNDS: usize = 16;
 
 /// A call that has been authorized and charged.
 pub(super) struct CallRounds<'a> {
-    pub gw: &'a Gateway,
+    pub gw: &'a GatewayServices,
     pub ctx: &'a RequestContext,
     pub request: &'a ClientRequest<'a>,
     pub subject: &'a RequestSubject<'a>,
@@ -77,7 +77,7 @@ impl CallRounds<'_> {
 
     fn build_send_round(&self, call: CallId, mut outgoing: UpstreamRequest) -> CallRound {
         outgoing.param_headers.clone_from(&self.param_headers);
-        CallRound::Send(call, Permit::for_reserved_call(self.reservation, outgoing))
+        CallRound::Send(call, Permit::with_proof(self.reservation, outgoing))
     }
 
     /// Asks the client for input and returns the next round, or `None` if the client cancelled.
@@ -96,7 +96,7 @@ impl CallRounds<'_> {
         let answers =
             tokio::time::timeout(gw.settings.client_input_timeout, asking).await.unwrap_or_else(|_| unanswered());
         // The client may take minutes; the authorization holds only if the configuration has not changed.
-        if !gw.is_policy_current(ctx) && !mutant!("configuration-change-while-asking-ignored") {
+        if !gw.config.is_policy_current(ctx) && !mutant!("configuration-change-while-asking-ignored") {
             let what = "the grant, its policy or the server changed while the client was asked";
             return Err(UpstreamSendError::InvalidResponse(what.to_owned()));
         }
@@ -117,7 +117,7 @@ impl CallRounds<'_> {
             CallRound::Resume(suspended) => suspended.call,
         };
         let link_epoch = match &step {
-            CallRound::Send(..) => self.ctx.upstream_session().map_or(0, |session| session.link_epoch()),
+            CallRound::Send(..) => self.ctx.upstream_session().map_or(0, |session| session.upstream_link.epoch()),
             CallRound::Resume(suspended) => suspended.link_epoch,
         };
         let forward_ctx = ForwardContext {
@@ -142,9 +142,9 @@ impl CallRounds<'_> {
         let taken = timeout(forward_ctx.deadline_timer, self.gw.settings.call_timeout, taking)
             .await
             .unwrap_or(Err(UpstreamSendError::Timeout));
-        let is_given_up =
-            matches!(&taken, Err(UpstreamSendError::Timeout)) || (taken.is_err() && self.gw.is_forced_shutdown());
-        if is_given_up {
+        let is_abandoned =
+            matches!(&taken, Err(UpstreamSendError::Timeout)) || (taken.is_err() && self.gw.shutdown.is_forced());
+        if is_abandoned {
             client_input::cancel_in_background(self.gw, self.ctx, call);
         }
         taken

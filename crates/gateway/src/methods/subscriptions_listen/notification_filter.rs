@@ -5,10 +5,10 @@ use gatelodge_json::{JsonKind, JsonLimits, JsonValue, read};
 use gatelodge_mcp::translate::to_json_string;
 use gatelodge_mcp::{ClientRequest, Method, RequestId, ServerNotification};
 
-use crate::Gateway;
-use crate::list_changed::{ListChangedSet, SUBSCRIPTION_ID_KEY};
-use crate::methods::server_message_filter::{AllowedResource, filter_standalone_notification};
+use crate::pipeline::server_message_filter::{AllowedResource, filter_standalone_notification};
 use crate::request_context::RequestContext;
+use crate::services::GatewayServices;
+use crate::session::list_changed::{ListChangedSet, SUBSCRIPTION_ID_KEY};
 
 /// The members of a listen request that the gateway knows.
 const KNOWN_NOTIFICATION_KEYS: [&str; 5] =
@@ -90,7 +90,7 @@ impl NotificationFilter {
     /// because it may invalidate the tool listing.
     pub async fn filter_notification(
         &self,
-        gw: &Gateway,
+        gw: &GatewayServices,
         ctx: &RequestContext,
         notification: &ServerNotification<'_>,
     ) -> Option<String> {

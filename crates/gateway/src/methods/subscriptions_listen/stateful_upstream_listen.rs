@@ -13,14 +13,14 @@ use tokio::sync::mpsc;
 
 use super::notification_filter::NotificationFilter;
 use super::{SubscriptionListener, SubscriptionStreamEnd, resource_uris, wait_for_client_end};
-use crate::Gateway;
-use crate::http_server::responder::Responder;
-use crate::list_changed::{ListChangedSet, SUBSCRIPTION_ID_KEY};
-use crate::methods::resources_subscribe::send_subscription;
-use crate::methods::server_message_filter::AllowedResource;
 use crate::methods::standalone_stream::{REVALIDATION_INTERVAL, follow_upstream_stream};
+use crate::pipeline::resource_subscription::send_subscription;
+use crate::pipeline::server_message_filter::AllowedResource;
 use crate::request_context::RequestContext;
+use crate::responder::Responder;
+use crate::services::GatewayServices;
 use crate::session::Session;
+use crate::session::list_changed::{ListChangedSet, SUBSCRIPTION_ID_KEY};
 use crate::upstream::UpstreamSendError;
 
 /// Time limit for all subscribe requests of a listener.
@@ -29,13 +29,13 @@ const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(20);
 /// Creates a filter for notifications that the client requested, if the server supports them and the grant allows
 /// them.
 fn build_filter(request: &ClientRequest<'_>, session: &Session, resources: &[AllowedResource]) -> NotificationFilter {
-    let server_info = read(&session.server_info, &JsonLimits::REPLY).ok();
+    let server_info = read(&session.negotiated.server_info, &JsonLimits::REPLY).ok();
     let capability =
         server_info.as_ref().and_then(|server_info| server_info.root().get("capabilities")?.get("resources"));
     let subscribe = capability.and_then(|own| own.get("subscribe"));
     let can_subscribe = subscribe.is_some_and(|subscribe| subscribe.as_bool() == Some(true));
     let requested = NotificationFilter::from_request(request, if can_subscribe { resources } else { &[] });
-    let lists = requested.lists.intersection(ListChangedSet::advertised(&session.server_info));
+    let lists = requested.lists.intersection(ListChangedSet::advertised(&session.negotiated.server_info));
     // The hub broadcasts nothing else.
     NotificationFilter::of(lists, requested.uris, false)
 }
@@ -62,7 +62,7 @@ fn to_listener_message(filter: &NotificationFilter, message: &Bytes, id: &Reques
 
 /// Serves the stream until either side ends it.
 pub(super) async fn listen_stateful(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     named: Vec<AllowedResource>,
@@ -80,9 +80,9 @@ pub(super) async fn listen_stateful(
             opened.map_err(|_| UpstreamSendError::InvalidResponse("the server's event stream does not open".to_owned()))?;
         }
         () = wait_for_client_end(responder) => return Ok(SubscriptionStreamEnd::ClientLeft),
-        () = gw.wait_for_shutdown() => return Ok(SubscriptionStreamEnd::Closed),
+        () = gw.shutdown.wait() => return Ok(SubscriptionStreamEnd::Closed),
     }
-    let mut handshake_attempts = session.handshake_attempts();
+    let mut handshake_attempts = session.upstream_link.handshake_attempts();
     let is_accepted_resource = |resource: &AllowedResource| filter.uris.iter().any(|uri| uri == resource.uri());
     let uris = resource_uris(&named);
     let resources: Arc<[AllowedResource]> = named.into_iter().filter(is_accepted_resource).collect();
@@ -90,7 +90,7 @@ pub(super) async fn listen_stateful(
     let accepted = tokio::select! {
         accepted = sync_subscriptions(gw, ctx, session, &resources) => accepted,
         () = wait_for_client_end(responder) => return Ok(SubscriptionStreamEnd::ClientLeft),
-        () = gw.wait_for_shutdown() => return Ok(SubscriptionStreamEnd::Closed),
+        () = gw.shutdown.wait() => return Ok(SubscriptionStreamEnd::Closed),
     };
     // Resources that the server did not accept are not acknowledged.
     let filter = NotificationFilter::of(filter.lists, accepted, false);
@@ -118,21 +118,21 @@ pub(super) async fn listen_stateful(
                 }
                 gw.ensure_hub_follower(&listener.ctx, session);
                 // A server that lost the session has also lost its subscriptions.
-                if std::mem::replace(&mut handshake_attempts, session.handshake_attempts()) != handshake_attempts
+                if std::mem::replace(&mut handshake_attempts, session.upstream_link.handshake_attempts()) != handshake_attempts
                     && !mutant!("listener-subscriptions-not-restored")
                 {
                     gw.sync_subscriptions_in_background(&listener.ctx, session, &resources);
                 }
             }
             () = wait_for_client_end(responder) => return Ok(SubscriptionStreamEnd::ClientLeft),
-            () = gw.wait_for_shutdown() => return Ok(SubscriptionStreamEnd::Closed),
+            () = gw.shutdown.wait() => return Ok(SubscriptionStreamEnd::Closed),
         }
     }
 }
 
 /// Keeps a listener registered for resources until dropped.
 struct ResourceWatchGuard<'a> {
-    gw: &'a Gateway,
+    gw: &'a GatewayServices,
     ctx: &'a RequestContext,
     session: &'a Arc<Session>,
     resources: &'a Arc<[AllowedResource]>,
@@ -140,7 +140,7 @@ struct ResourceWatchGuard<'a> {
 
 impl<'a> ResourceWatchGuard<'a> {
     fn begin(
-        gw: &'a Gateway,
+        gw: &'a GatewayServices,
         ctx: &'a RequestContext,
         session: &'a Arc<Session>,
         resources: &'a Arc<[AllowedResource]>,
@@ -160,7 +160,7 @@ impl Drop for ResourceWatchGuard<'_> {
 /// Subscribes upstream to exactly those resources that have listeners, and returns the accepted ones. One time limit
 /// covers all requests, in case the server hangs.
 async fn sync_subscriptions(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     session: &Session,
     resources: &[AllowedResource],
@@ -171,7 +171,7 @@ async fn sync_subscriptions(
             let subscription = session.notification_hub.upstream_subscription(resource.uri());
             let mut subscription = subscription.lock().await;
             let is_wanted = session.notification_hub.is_watched(resource.uri());
-            match subscription.plan_request(is_wanted, session.handshake_attempts()) {
+            match subscription.plan_request(is_wanted, session.upstream_link.handshake_attempts()) {
                 Some(true) => {
                     subscription.record_reply(send_subscription(gw, ctx, &Method::ResourcesSubscribe, resource).await)
                 }
@@ -187,7 +187,7 @@ async fn sync_subscriptions(
     accepted
 }
 
-impl Gateway {
+impl GatewayServices {
     /// Like [`sync_subscriptions`], in the background: a server that hangs must not delay clients.
     fn sync_subscriptions_in_background(
         &self,
@@ -198,10 +198,10 @@ impl Gateway {
         let Some(gw) = self.arc_self().filter(|_| !resources.is_empty()) else { return };
         let (task, ctx, session, resources) =
             (Arc::clone(&gw), ctx.clone(), Arc::clone(session), Arc::clone(resources));
-        gw.spawn(async move {
+        gw.tasks.spawn(async move {
             tokio::select! {
                 _ = sync_subscriptions(&task, &ctx, &session, &resources) => {}
-                () = task.wait_for_shutdown() => {}
+                () = task.shutdown.wait() => {}
             }
         });
     }
@@ -219,10 +219,10 @@ impl Gateway {
     fn spawn_hub_follower(&self, ctx: RequestContext, resumes: bool) {
         let Some(gw) = self.arc_self() else { return };
         let task = Arc::clone(&gw);
-        gw.spawn(async move {
+        gw.tasks.spawn(async move {
             let Some(session) = ctx.upstream_session().cloned() else { return };
             let (events, mut receiver) = mpsc::channel::<Bytes>(1);
-            let last = session.last_event_id().filter(|_| resumes);
+            let last = session.streams.last_event_id().filter(|_| resumes);
             let following =
                 follow_upstream_stream(&task, &ctx, last, &events, |text| Bytes::copy_from_slice(text.as_bytes()));
             let notifying = async {
@@ -232,7 +232,7 @@ impl Gateway {
             };
             let ending = async {
                 while !session.notification_hub.stop_following_if_unused() {
-                    if !task.is_context_current(&ctx) {
+                    if !task.config.is_context_current(&ctx) {
                         return true;
                     }
                     tokio::time::sleep(REVALIDATION_INTERVAL).await;
@@ -243,7 +243,7 @@ impl Gateway {
                 () = following => true,
                 () = notifying => true,
                 is_left = ending => is_left,
-                () = task.wait_for_shutdown() => true,
+                () = task.shutdown.wait() => true,
             };
             while let Ok(message) = receiver.try_recv() {
                 session.notification_hub.broadcast(message);

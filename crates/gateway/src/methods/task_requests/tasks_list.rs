@@ -6,19 +6,22 @@ use gatelodge_mcp::{ClientRequest, ListCaching, ServerResponse, code, error_resp
 use gatelodge_store::CallOutcome;
 use http::StatusCode;
 
-use super::task_ownership::{ensure_tool_listing, is_task_visible, is_unowned_and_observed, owned_tasks, task_id_hash};
+use super::hidden_task::ensure_tool_listing;
 use super::{reject, reply_refusal};
-use crate::Gateway;
-use crate::http_server::responder::Responder;
 use crate::methods::list_requests::{ListFetchResult, ListRequest, UNKNOWN_CURSOR_MESSAGE, fetch_list};
 use crate::methods::policy_exempt_messages::reply_failure;
-use crate::pipeline::{CallRecorder, ProgressRelay, Refusal, response_for_client};
+use crate::pipeline::task_ownership::{is_task_visible, is_unowned_and_observed, owned_tasks, task_id_hash};
+use crate::pipeline::{CallRecorder, response_for_client};
+use crate::refusal::Refusal;
 use crate::request_context::RequestContext;
+use crate::responder::Responder;
+use crate::services::GatewayServices;
+use crate::session::ProgressRelay;
 use crate::upstream::UpstreamSendError;
 
 /// Handles `tasks/list`.
 pub(super) async fn handle_tasks_list(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     mut recorder: CallRecorder,
@@ -44,7 +47,7 @@ pub(super) async fn handle_tasks_list(
 }
 
 async fn fetch_own_tasks(
-    gw: &Gateway,
+    gw: &GatewayServices,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     responder: &mut Responder,

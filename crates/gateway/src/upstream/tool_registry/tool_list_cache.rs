@@ -7,9 +7,8 @@ use bytes::Bytes;
 use gatelodge_mcp::{ProtocolGeneration, RequestId};
 use gatelodge_mutants::mutant;
 
-use crate::config_snapshot::GrantServerAccess;
-use crate::message_body::MessageBody;
-use crate::request_context::{ProtocolTranslation, RequestContext};
+use crate::active_policy::GrantServerAccess;
+use crate::body::MessageBody;
 use crate::upstream::SecretRedactor;
 
 /// Maximum number of lists kept per listing. A list may take several megabytes.
@@ -17,28 +16,19 @@ const MAX_CACHED_LISTS: usize = 8;
 
 /// Everything that a list depends on, apart from the listing.
 #[derive(Debug)]
-struct ToolListCacheKey {
-    server_access: GrantServerAccess,
-    generation: ProtocolGeneration,
-    translation: ProtocolTranslation,
+pub(crate) struct ToolListCacheKey {
+    pub server_access: GrantServerAccess,
+    pub client_generation: ProtocolGeneration,
+    pub upstream_generation: ProtocolGeneration,
     /// The redactor that was applied to the list.
-    redactor: Arc<SecretRedactor>,
+    pub redactor: Arc<SecretRedactor>,
 }
 
 impl ToolListCacheKey {
-    fn of(ctx: &RequestContext) -> Self {
-        let redactor = Arc::clone(ctx.upstream.secret_redactor());
-        Self {
-            server_access: ctx.server_access.clone(),
-            generation: ctx.generation(),
-            translation: ctx.translation(),
-            redactor,
-        }
-    }
-
     fn matches(&self, other: &Self) -> bool {
         (self.server_access.has_same_rules(&other.server_access) || mutant!("cached-list-shared-between-policies"))
-            && (self.generation, self.translation) == (other.generation, other.translation)
+            && self.client_generation == other.client_generation
+            && self.upstream_generation == other.upstream_generation
             && Arc::ptr_eq(&self.redactor, &other.redactor)
     }
 }
@@ -71,10 +61,9 @@ impl ToolListCache {
     /// Returns the cached list for a request, or builds one; `None` if it cannot be built.
     pub fn get_or_build(
         &self,
-        ctx: &RequestContext,
+        key: ToolListCacheKey,
         build: impl FnOnce() -> Option<CachedToolList>,
     ) -> Option<CachedToolList> {
-        let key = ToolListCacheKey::of(ctx);
         let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, list)) = lock().iter().find(|(own, _)| own.matches(&key)) {
             return Some(list.clone());

@@ -7,10 +7,8 @@ use super::counter_cache::CounterCache;
 use super::prune;
 use super::row_buffer::RowBuffer;
 use super::writer_request::{AppendRequest, EncodedRow, ReserveRequest, WriterRequest};
-use crate::StoreError;
-use crate::counter::AppliedCharge;
-use crate::hash_chain::ChainHead;
-use crate::ledger::ExhaustedCounter;
+use crate::audit_chain::ChainHead;
+use crate::model::{AppliedCharge, ExhaustedCounter, StoreError};
 
 /// Result of one request.
 pub(super) enum WriteOutcome {

@@ -8,9 +8,8 @@ use jiff::{Timestamp, ToSpan};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::clock::{from_unix_nanoseconds, to_unix_nanoseconds};
-use crate::counter::{AppliedCharge, CounterCharge, CounterKey, CounterState};
-use crate::counter_map::CounterMap;
-use crate::ledger::ExhaustedCounter;
+use crate::counters::{CounterMap, CounterState};
+use crate::model::{AppliedCharge, CounterCharge, CounterKey, ExhaustedCounter};
 
 /// Maximum number of cached counters, which take about 20 MB.
 const MAX_CACHED_COUNTERS: usize = 100_000;

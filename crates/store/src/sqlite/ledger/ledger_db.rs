@@ -16,9 +16,9 @@ use super::redo_log::{RedoBatch, RedoLog};
 use super::row_buffer::RowBuffer;
 use super::writer_request::WriterRequest;
 use super::{CALL_LOG_TABLE, LedgerError, MIGRATIONS};
+use crate::audit_chain::ChainHead;
 use crate::clock::Clock;
-use crate::hash_chain::ChainHead;
-use crate::sqlite::Durability;
+use crate::model::Durability;
 use crate::sqlite::chain_head_file::{self, ChainHeadFile};
 use crate::sqlite::db_file::DbFile;
 

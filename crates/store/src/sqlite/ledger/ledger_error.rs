@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::ErrorCode;
 
-use crate::StoreError;
-use crate::sqlite::OpenStoreError;
+use crate::model::{OpenStoreError, StoreError};
 use crate::sqlite::chain_head_file::ChainHeadFileError;
+use crate::sqlite::to_open_error;
 
 /// An error in the database or in the files next to it.
 #[derive(Debug, thiserror::Error)]
@@ -37,11 +37,15 @@ impl LedgerError {
     /// Converts an error that occurred while opening the ledger.
     pub fn into_open_error(self, path: &Path) -> OpenStoreError {
         match self {
-            Self::Sql(source) => OpenStoreError::Open { path: path.into(), source },
+            Self::Sql(source) => to_open_error(path, source),
             Self::File { path, source } => OpenStoreError::File { path, source },
             Self::Schema { found, known } => {
                 let number = |schema: usize| schema.try_into().unwrap_or(u32::MAX);
-                OpenStoreError::TooNew { path: path.into(), found: number(found), known: number(known) }
+                OpenStoreError::TooNew {
+                    database: path.display().to_string(),
+                    found: number(found),
+                    known: number(known),
+                }
             }
         }
     }

@@ -1,14 +1,9 @@
 //! Read operations on the ledger. Each uses its own connection, so that the writer never waits.
 
-use gatelodge_policy::Amount;
 use rusqlite::{Connection, params};
 
-use crate::StoreError;
-use crate::call_record::CallRecord;
-use crate::chain_verification::ChainVerification;
-use crate::counter::{CounterKey, CounterState};
-use crate::hash_chain::ChainHead;
-use crate::ledger::{CallLogFilter, CallLogRow, ChainReport, CounterUsage};
+use crate::audit_chain::{ChainHead, ChainReport, ChainVerification};
+use crate::model::{CallLogFilter, CallLogRow, CallRecord, StoreError};
 use crate::sqlite::db_file::DbFile;
 use crate::sqlite::{chain_head_file, log_table_reader};
 
@@ -85,19 +80,4 @@ pub(super) fn verify_chain(
         }
     }
     Ok(ChainReport { missing_head_marker: chain_head_file::missing_marker(file), ..inspection.finish() })
-}
-
-/// Returns all counters, ordered by key.
-pub(super) fn counter_usage(db: &Connection) -> Result<Vec<CounterUsage>, StoreError> {
-    let mut statement = db.prepare("SELECT key, state, ends FROM counters ORDER BY key")?;
-    let mut rows = statement.query([])?;
-    let mut usage = Vec::new();
-    while let Some(row) = rows.next()? {
-        let key: String = row.get(0)?;
-        let counter = CounterState::decode(&row.get::<_, String>(1)?, row.get(2)?);
-        let used = counter.and_then(|counter| Amount::of_billionths(counter.used_billionths()));
-        let used = used.ok_or_else(|| StoreError::Corrupt(format!("counter `{key}`")))?;
-        usage.push(CounterUsage { key: CounterKey::from_stored(&key), used });
-    }
-    Ok(usage)
 }

@@ -20,9 +20,8 @@ use super::writer_queue::{CallerThreadId, WriterQueue};
 use super::writer_request::{
     GrantedReservation, ReplySender, ReserveReply, ReserveRequest, SharedWriterState, WriterRequest,
 };
-use crate::StoreError;
 use crate::clock::Clock;
-use crate::sqlite::Durability;
+use crate::model::{Durability, StoreError};
 use crate::sqlite::db_file::DbFile;
 
 /// Maximum number of requests per batch. It limits how long the first request waits for the last.
@@ -42,6 +41,8 @@ const ESTIMATED_COMMIT_BYTES: u64 = 3 * (16 << 10);
 /// Minimum interval between checks of the database file under load, that is, once at least `MIN_CONSECUTIVE_BATCHES`
 /// batches in a row have each started within this interval after the previous one.
 const FILE_RECHECK_INTERVAL: Duration = Duration::from_millis(1);
+/// Number of batches in a row from which on the ledger counts as being under load. Below it, each batch checks the
+/// file.
 const MIN_CONSECUTIVE_BATCHES: u32 = 16;
 /// Maximum number of batches that a waiting caller writes itself before it leaves the rest to the writer thread.
 const MAX_LED_BATCHES: usize = 4;

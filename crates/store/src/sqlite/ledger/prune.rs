@@ -5,10 +5,9 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::writer_request::EncodedRow;
 use super::{CALL_LOG_TABLE, ledger_reads};
-use crate::StoreError;
-use crate::call_record::prune_record;
+use crate::audit_chain::{ChainHead, prune_record};
 use crate::clock::to_unix_nanoseconds;
-use crate::hash_chain::ChainHead;
+use crate::model::StoreError;
 use crate::sqlite::{chain_head_file, log_table_reader};
 
 /// Number of rows deleted per step, which takes a few milliseconds.

@@ -1,6 +1,10 @@
 //! `ledger.journal`, the redo log: batches that are confirmed before their transaction is committed. After a crash, the
 //! next transaction in any process writes them to the database first.
 //!
+//! So a durable batch costs one write, and with `power` one sync, instead of a commit. Every row is written twice in
+//! return. 16 calls in one batch take 739,307 instructions instead of 1,074,757
+//! (`docs/dev/adr/0002-redo-log-and-group-commit.md`).
+//!
 //! INVARIANT: batches are written only by a process that holds the database's write lock and the exclusive lock on this
 //! file, and are read only under the write lock. Each transaction starts at offset 0 and overwrites the previous one. A
 //! checksum detects incomplete batches, and sequence numbers detect batches that are already in the database.
@@ -13,8 +17,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::writer_request::EncodedRow;
-use crate::counter::CounterState;
-use crate::hash_chain::{ChainHead, RowHash};
+use crate::audit_chain::{ChainHead, RowHash};
+use crate::counters::CounterState;
 use crate::sqlite::chain_head_file;
 use crate::sqlite::db_file::DbFile;
 

@@ -6,8 +6,7 @@ use tokio::time::timeout;
 use super::writer_queue::WriterQueue;
 use super::writer_request::{ReserveReply, SharedWriterState, WriterRequest};
 use super::{CALL_TIMEOUT, timeout_error, writer_ended_error};
-use crate::StoreError;
-use crate::ledger::{Reservation, ReserveOutcome};
+use crate::model::{Reservation, ReserveOutcome, StoreError};
 
 /// Waits for the reply to a reservation. If it is dropped before the reply is received, the charges are refunded.
 pub(super) struct ReservationWaiter<'a> {

@@ -4,7 +4,7 @@
 use rusqlite::{Connection, params};
 
 use super::writer_request::EncodedRow;
-use crate::hash_chain::ChainHead;
+use crate::audit_chain::ChainHead;
 
 /// Number of rows inserted together. Inserting them takes a tenth of a millisecond, and a caller may have to wait for
 /// it.

@@ -8,11 +8,12 @@ use std::sync::Barrier;
 use std::task::{Context, Waker};
 
 use gatelodge_policy::{Amount, LimitWindow, WindowAlignment};
+use jiff::Timestamp;
 
 use super::*;
-use crate::call_record::{CallId, RecordKind};
 use crate::clock::ManualClock;
-use crate::counter::CounterKey;
+use crate::model::{CallId, CallLogFilter, CounterKey, RecordKind};
+use crate::traits::{CallLog, CounterUsage};
 
 fn record(number: u8) -> CallRecord {
     let at: Timestamp = "2026-11-15T12:00:00Z".parse().expect("a time");

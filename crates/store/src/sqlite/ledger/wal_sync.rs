@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use super::writer_request::SharedWriterState;
-use crate::StoreError;
+use crate::model::StoreError;
 use crate::sqlite::db_file::DbFile;
 
 /// Approximate size of the write-ahead log that triggers a checkpoint.

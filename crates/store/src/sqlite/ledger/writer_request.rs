@@ -8,11 +8,8 @@ use tokio::sync::oneshot;
 
 use super::batch_executor::WriteOutcome;
 use super::writer_queue::CallerThreadId;
-use crate::StoreError;
-use crate::call_record::{CallRecord, not_sent_record};
 use crate::clock::to_unix_nanoseconds;
-use crate::counter::{AppliedCharge, CounterCharge};
-use crate::ledger::ExhaustedCounter;
+use crate::model::{AppliedCharge, CallRecord, CounterCharge, ExhaustedCounter, StoreError, not_sent_record};
 
 /// After this many consecutive calls that were each alone in their batch, the next call is also expected to be alone.
 const SOLO_CALL_THRESHOLD: usize = 16;

@@ -4,14 +4,11 @@ use async_trait::async_trait;
 use rusqlite::{Connection, params};
 
 use super::{ADMIN_LOG_TABLE, SqliteStateStore, from_json};
-use crate::StoreError;
-use crate::admin_log::{AdminLog, AdminLogEntry};
-use crate::chain_verification::ChainVerification;
+use crate::audit_chain::{ChainHead, ChainReport, ChainVerification, ChainedRow};
 use crate::clock::to_unix_nanoseconds;
-use crate::hash_chain::ChainHead;
-use crate::ledger::ChainReport;
-use crate::log_page::ChainedRow;
+use crate::model::{AdminLogEntry, StoreError};
 use crate::sqlite::{chain_head_file, log_table_reader};
+use crate::traits::AdminLog;
 
 #[async_trait]
 impl AdminLog for SqliteStateStore {

@@ -6,8 +6,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::SqliteStateStore;
-use crate::StoreError;
-use crate::change_feed::{ChangeFeed, StateChangeNumber};
+use crate::model::{StateChangeNumber, StoreError};
+use crate::traits::ChangeFeed;
 
 /// How often `wait_for_change` polls for changes by other processes, which it must report within a second.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);

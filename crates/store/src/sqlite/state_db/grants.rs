@@ -5,12 +5,14 @@ use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{SqliteStateStore, from_json, parse_name, to_json};
-use crate::StoreError;
-use crate::admin_log::AdminLogEntry;
 use crate::clock::{from_unix_nanoseconds, to_unix_nanoseconds};
-use crate::grant_token::TokenHash;
-use crate::grants::{EnforcementMode, Grant, GrantId, GrantServerAttachment, Grants, NewGrant};
-use crate::validated_name::ServerName;
+use crate::model::{
+    AdminLogEntry, EnforcementMode, Grant, GrantId, GrantServerAttachment, NewGrant, ServerName, StoreError, TokenHash,
+};
+use crate::traits::{
+    Grants, already_revoked_error, label_taken_error, no_attachment_error, no_grant_error, revoked_error,
+    token_taken_error,
+};
 
 const COLUMNS: &str = "id, label, labels, token, created_at, expires_at, minimum_revision, revoked_at";
 
@@ -21,7 +23,7 @@ impl Grants for SqliteStateStore {
         let labels = to_json(&new.labels)?;
         let change = self.change(entry, move |db, entry| {
             if exists(db, "SELECT 1 FROM grants WHERE label = ? AND revoked_at IS NULL", &new.label)? {
-                return Err(StoreError::Conflict(format!("there is already a grant `{}`", new.label)));
+                return Err(label_taken_error(&new.label));
             }
             refuse_taken(db, &id, new.token)?;
             db.execute(
@@ -69,7 +71,7 @@ impl Grants for SqliteStateStore {
             );
             let mut statement = db.prepare_cached(&sql)?;
             let found = statement.query_row([&wanted], |row| Ok(grant(db, row))).optional()?;
-            found.unwrap_or_else(|| Err(StoreError::NotFound(format!("grant `{wanted}`"))))
+            found.unwrap_or_else(|| Err(no_grant_error(&wanted)))
         });
         get.await
     }
@@ -84,7 +86,7 @@ impl Grants for SqliteStateStore {
         let id = id.clone();
         let change = self.change(entry, move |db, _| {
             if revoked_at(db, &id)?.is_some() {
-                return Err(StoreError::Conflict(format!("grant `{id}` is revoked")));
+                return Err(revoked_error(&id));
             }
             refuse_taken(db, &id, token)?;
             db.execute(
@@ -100,7 +102,7 @@ impl Grants for SqliteStateStore {
         let id = id.clone();
         let change = self.change(entry, move |db, _| {
             if revoked_at(db, &id)?.is_some() {
-                return Err(StoreError::Conflict(format!("grant `{id}` is already revoked")));
+                return Err(already_revoked_error(&id));
             }
             db.execute("UPDATE grants SET revoked_at = ? WHERE id = ?", params![to_unix_nanoseconds(at), id.0])?;
             Ok(())
@@ -128,7 +130,7 @@ impl Grants for SqliteStateStore {
             revoked_at(db, &id)?;
             let sql = "DELETE FROM attachments WHERE grant_id = ? AND server = ?";
             match db.execute(sql, params![id.0, server.as_str()])? {
-                0 => Err(StoreError::NotFound(format!("server `{server}` in grant `{id}`"))),
+                0 => Err(no_attachment_error(&id, &server)),
                 _ => Ok(()),
             }
         });
@@ -143,13 +145,13 @@ fn exists(db: &Connection, sql: &str, value: &str) -> Result<bool, StoreError> {
 fn refuse_taken(db: &Connection, id: &GrantId, token: TokenHash) -> Result<(), StoreError> {
     let sql = "SELECT 1 FROM grants WHERE token = ? AND id <> ?";
     let found = db.query_row(sql, params![token.to_string(), id.0], |_| Ok(())).optional()?;
-    found.map_or(Ok(()), |()| Err(StoreError::Conflict("another grant has this token".into())))
+    found.map_or(Ok(()), |()| Err(token_taken_error()))
 }
 
 /// Returns when the grant was revoked, if it was. Returns `NotFound` if there is no such grant.
 fn revoked_at(db: &Connection, id: &GrantId) -> Result<Option<i64>, StoreError> {
     let found = db.query_row("SELECT revoked_at FROM grants WHERE id = ?", [&id.0], |row| row.get(0)).optional()?;
-    found.ok_or_else(|| StoreError::NotFound(format!("grant `{id}`")))
+    found.ok_or_else(|| no_grant_error(&id.0))
 }
 
 fn attach(db: &Connection, id: &GrantId, attachment: &GrantServerAttachment) -> Result<(), StoreError> {

@@ -4,11 +4,9 @@ use async_trait::async_trait;
 use rusqlite::{OptionalExtension, Row, params};
 
 use super::{SqliteStateStore, parse_name};
-use crate::StoreError;
-use crate::admin_log::AdminLogEntry;
 use crate::clock::{from_unix_nanoseconds, to_unix_nanoseconds};
-use crate::policies::{Policies, PolicySummary, PolicyVersionNumber, StoredPolicy};
-use crate::validated_name::PolicyName;
+use crate::model::{AdminLogEntry, PolicyName, PolicySummary, PolicyVersionNumber, StoreError, StoredPolicy};
+use crate::traits::{Policies, no_policy_error};
 
 const COLUMNS: &str = "name, version, text, is_yaml, restores, created_at, created_by";
 
@@ -71,7 +69,7 @@ impl Policies for SqliteStateStore {
             let mut statement = db.prepare_cached(&sql)?;
             let found =
                 statement.query_row(params![name.as_str(), version.map(|version| version.0)], |row| Ok(stored(row)));
-            found.optional()?.unwrap_or_else(|| Err(not_found(&name, version)))
+            found.optional()?.unwrap_or_else(|| Err(no_policy_error(&name, version)))
         });
         get.await
     }
@@ -86,7 +84,7 @@ impl Policies for SqliteStateStore {
             while let Some(row) = rows.next()? {
                 versions.push(stored(row)?);
             }
-            if versions.is_empty() { Err(not_found(&name, None)) } else { Ok(versions) }
+            if versions.is_empty() { Err(no_policy_error(&name, None)) } else { Ok(versions) }
         });
         versions.await
     }
@@ -101,12 +99,5 @@ fn stored(row: &Row<'_>) -> Result<StoredPolicy, StoreError> {
         restores: row.get::<_, Option<u32>>(4)?.map(PolicyVersionNumber),
         created_at: from_unix_nanoseconds(row.get(5)?),
         created_by: row.get(6)?,
-    })
-}
-
-fn not_found(name: &PolicyName, version: Option<PolicyVersionNumber>) -> StoreError {
-    StoreError::NotFound(match version {
-        Some(version) => format!("version {version} of policy `{name}`"),
-        None => format!("policy `{name}`"),
     })
 }

@@ -4,11 +4,9 @@ use async_trait::async_trait;
 use rusqlite::{Row, params};
 
 use super::{SqliteStateStore, from_json, parse_name, to_json};
-use crate::StoreError;
-use crate::admin_log::AdminLogEntry;
 use crate::clock::{from_unix_nanoseconds, to_unix_nanoseconds};
-use crate::servers::{Servers, StoredServer};
-use crate::validated_name::ServerName;
+use crate::model::{AdminLogEntry, ServerName, StoreError, StoredServer};
+use crate::traits::{Servers, no_server_error, server_exists_error};
 
 #[async_trait]
 impl Servers for SqliteStateStore {
@@ -29,7 +27,7 @@ impl Servers for SqliteStateStore {
                 ],
             )?;
             match added {
-                0 => Err(StoreError::Conflict(format!("there is already a server `{}`", server.name))),
+                0 => Err(server_exists_error(&server.name)),
                 _ => Ok(()),
             }
         });
@@ -40,7 +38,7 @@ impl Servers for SqliteStateStore {
         let name = name.clone();
         let change = self.change(entry, move |db, _| {
             if db.execute("DELETE FROM servers WHERE name = ?", [name.as_str()])? == 0 {
-                return Err(StoreError::NotFound(format!("server `{name}`")));
+                return Err(no_server_error(&name));
             }
             // A later server with the same name is a different one.
             for table in ["attachments", "tool_pins", "tool_offers", "tool_classes", "asked_servers"] {

@@ -5,11 +5,9 @@ use jiff::Timestamp;
 use rusqlite::{OptionalExtension, Row, TransactionBehavior, params};
 
 use super::SqliteStateStore;
-use crate::StoreError;
 use crate::clock::{from_unix_nanoseconds, to_unix_nanoseconds};
-use crate::grants::GrantId;
-use crate::id_digest::IdDigest;
-use crate::sessions::{SessionRow, Sessions};
+use crate::model::{GrantId, IdDigest, SessionRow, StoreError};
+use crate::traits::Sessions;
 
 const COLUMNS: &str =
     "id, grant_id, server, revision, client_name, client_version, handshake, is_far_stateless, watched, used_at, level";

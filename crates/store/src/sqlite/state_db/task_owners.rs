@@ -5,12 +5,9 @@ use jiff::Timestamp;
 use rusqlite::{OptionalExtension, Row, TransactionBehavior, params};
 
 use super::SqliteStateStore;
-use crate::StoreError;
 use crate::clock::{from_unix_nanoseconds, to_unix_nanoseconds};
-use crate::grants::GrantId;
-use crate::id_digest::IdDigest;
-use crate::task_owners::{MAX_TASKS_PER_GRANT, TaskOwner, TaskOwners, other_owner_error};
-use crate::validated_name::ServerName;
+use crate::model::{GrantId, IdDigest, MAX_TASKS_PER_GRANT, ServerName, StoreError, TaskOwner};
+use crate::traits::{TaskOwners, other_owner_error};
 
 const INSERT_TASK: &str =
     "INSERT OR REPLACE INTO tasks (id, grant_id, server, tool, expires_at) VALUES (?, ?, ?, ?, ?)";

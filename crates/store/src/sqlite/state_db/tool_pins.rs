@@ -5,12 +5,11 @@ use gatelodge_policy::Category;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::SqliteStateStore;
-use crate::StoreError;
-use crate::admin_log::AdminLogEntry;
 use crate::clock::{from_unix_nanoseconds, to_unix_nanoseconds};
-use crate::memory::{no_override_error, stale_definition_error, tools_unknown_error};
-use crate::tool_pins::{CategoryOverride, PinnedDefinition, ServerTools, ToolDefinition, ToolPins};
-use crate::validated_name::ServerName;
+use crate::model::{
+    AdminLogEntry, CategoryOverride, PinnedDefinition, ServerName, ServerTools, StoreError, ToolDefinition,
+};
+use crate::traits::{ToolPins, no_override_error, stale_definition_error, tools_unknown_error};
 
 #[async_trait]
 impl ToolPins for SqliteStateStore {

@@ -4,6 +4,8 @@
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
+use gatelodge_policy::format_seconds;
+
 use super::package_reader::CrawlLogLine;
 
 /// Interval between reports to a file or a pipe.
@@ -85,20 +87,11 @@ impl CrawlProgressBar {
         let left = match (left, self.done_this_run) {
             (0, _) => "done".to_owned(),
             (_, 0) => "time left unknown".to_owned(),
-            (left, _) => format!("{} left", duration_text(left as f64 / rate)),
+            (left, _) => format!("{} left", format_seconds((left as f64 / rate).round() as u64)),
         };
         let (done, all, with_tools, tools) = (self.done, self.total, self.with_tools, self.tools);
         format!(
             "{done} of {all} packages ({percent:.1} %), {with_tools} with {tools} tools, {rate:.1} a second, {left}"
         )
-    }
-}
-
-fn duration_text(seconds: f64) -> String {
-    let seconds = seconds.round() as u64;
-    match seconds {
-        0..=99 => format!("{seconds} s"),
-        100..=5_999 => format!("{} min", seconds.div_ceil(60)),
-        _ => format!("{} h {} min", seconds / 3_600, seconds % 3_600 / 60),
     }
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use bytes::Bytes;
 use data_encoding::{BASE64, HEXLOWER};
+use gatelodge_policy::format_duration;
 use http::header::{ACCEPT, AUTHORIZATION, HeaderValue, LOCATION, RETRY_AFTER, USER_AGENT};
 use http::{Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt, Empty};
@@ -167,8 +168,9 @@ impl RegistryClient {
     /// Runs `attempt`, and repeats it after transient errors.
     async fn retry<T>(&self, attempt: impl AsyncFn() -> Result<T, FetchError>) -> Result<T, FetchError> {
         let in_time = async || {
-            let late =
-                |_| Err(FetchError::Failed(format!("no complete response within {} s", RESPONSE_TIMEOUT.as_secs())));
+            let late = |_| {
+                Err(FetchError::Failed(format!("no complete response within {}", format_duration(RESPONSE_TIMEOUT))))
+            };
             tokio::time::timeout(RESPONSE_TIMEOUT, attempt()).await.unwrap_or_else(late)
         };
         for wait in RETRY_DELAYS_SECONDS {

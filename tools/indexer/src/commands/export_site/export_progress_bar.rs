@@ -3,6 +3,8 @@
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
+use gatelodge_policy::{format_duration, format_seconds};
+
 /// Interval between reports to a terminal.
 const TERMINAL_REPORT_INTERVAL: Duration = Duration::from_millis(200);
 /// Interval between reports to a file or a pipe.
@@ -43,14 +45,14 @@ impl ExportProgressBar {
         if self.is_terminal {
             let _ = write!(std::io::stderr(), "\r\x1b[K");
         }
-        format!("{} {} in {:.1} s", self.done, self.noun, self.started.elapsed().as_secs_f64())
+        format!("{} {} in {}", self.done, self.noun, format_duration(self.started.elapsed()))
     }
 
     fn print(&self) {
         let seconds = self.started.elapsed().as_secs_f64();
         let rate = self.done as f64 / seconds.max(0.001);
-        let left = self.total.saturating_sub(self.done) as f64 / rate.max(0.001);
-        let text = format!("{} of {} {}, {rate:.0} a second, {left:.0} s left", self.done, self.total, self.noun);
+        let left = format_seconds((self.total.saturating_sub(self.done) as f64 / rate.max(0.001)).round() as u64);
+        let text = format!("{} of {} {}, {rate:.0} a second, {left} left", self.done, self.total, self.noun);
         let _ = match self.is_terminal {
             true => write!(std::io::stderr(), "\r\x1b[K{text}"),
             false => writeln!(std::io::stderr(), "{text}"),

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use data_encoding::{BASE64, HEXLOWER};
+use gatelodge_server::{input_file, process_environment, server_url};
 use hmac::{Hmac, KeyInit, Mac};
 use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 use serde_json::json;
@@ -17,7 +18,7 @@ use super::super::index_change_feed::IndexChangePage;
 use crate::cli::IndexChangesArgs;
 use crate::diagnostic_report::{count_noun, print_stderr};
 use crate::exit_code::{CommandExitCode, ExitError, UnreachableError, UsageError};
-use crate::{app, input_file, mcp_client, process_environment, server_url, stdout_output, store_command_context};
+use crate::{file_output, mcp_client, stdout_output, store_command_context};
 
 /// Name of the file next to the change feed that stores the delivery cursors.
 const CURSORS_FILE_NAME: &str = "catalogue-posted.json";
@@ -105,7 +106,7 @@ async fn deliver(uri: &Uri, page: &IndexChangePage, secret: &[u8], args: &IndexC
     let mut wait = Duration::from_secs(1);
     for left in (0..=args.retries).rev() {
         // Each attempt is signed with the current time, so that the receiver does not reject a retry as too old.
-        let headers = signed_headers(&body, page.cursor, secret, app::system_clock().now().as_second())?;
+        let headers = signed_headers(&body, page.cursor, secret, gatelodge_server::system_clock().now().as_second())?;
         let why = match mcp_client::post_for_status(uri.clone(), body.clone(), &headers, time).await {
             Ok(200..=299) => return Ok(()),
             Ok(status @ (408 | 425 | 429 | 500..=599)) => format!("it responded with {status}"),
@@ -175,7 +176,7 @@ impl IndexChangeDeliveryCursors {
 
     fn save(&mut self, cursor: u64) -> Result<()> {
         self.cursors.insert(self.endpoint_hash.clone(), cursor);
-        input_file::replace_file(&self.path, &serde_json::to_vec(&self.cursors)?)
+        file_output::replace_file(&self.path, &serde_json::to_vec(&self.cursors)?)
     }
 }
 

@@ -1,9 +1,9 @@
 //! Formats the notes and the list of excluded calls that are printed with a policy draft.
 
 use gatelodge_policy::CallLogDraft;
+use gatelodge_server::{CallHistoryQuery, GrantCallHistory, ServerCallHistory};
 use serde_json::{Value, json};
 
-use super::grant_call_history::{CallHistoryQuery, GrantCallHistory, ServerCallHistory};
 use crate::cli::DraftPolicyArgs;
 use crate::commands::time_text::time_text;
 use crate::diagnostic_report::{count_noun, escape_for_terminal};

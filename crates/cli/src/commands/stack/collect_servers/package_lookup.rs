@@ -3,8 +3,7 @@
 use gatelodge_catalogue::{
     IncidentMatch, IndexedServer, PackageIndex, PackageReference, PackageRegistry, VersionComparison,
 };
-
-use crate::client_config::{ClientConfigServer, ClientServerEntry as Written};
+use gatelodge_clients::{ClientConfigServer, ClientServerEntry as Written};
 
 /// Identity of a server. Entries with the same name and the same identity are treated as one server.
 #[derive(Debug, PartialEq, Eq)]
@@ -52,7 +51,7 @@ pub fn look_up_package<'i>(found: &ClientConfigServer, index: &'i PackageIndex) 
         Some(Written::Remote { .. }) => "an address",
         Some(Written::Command { .. }) if named.is_some() => "a package",
         Some(Written::Command { .. }) => "a program",
-        None => "an entry that is not plainly a command or an address",
+        None => "an entry that is not clearly a command or a URL",
     };
     let server = named.as_ref().and_then(|named| index.find(named.source, &named.name));
     let concerns = named.as_ref().map(|named| named.incidents(server.as_ref())).unwrap_or_default();

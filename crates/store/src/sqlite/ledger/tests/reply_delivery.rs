@@ -8,7 +8,7 @@ use std::time::Instant;
 use tokio::runtime::{Builder, Runtime};
 
 use super::*;
-use crate::call_record::CallOutcome;
+use crate::model::CallOutcome;
 
 const CALLS: u8 = 5;
 const ROUNDS: u64 = 6;
@@ -286,8 +286,8 @@ fn only_received_reservations_are_charged_whatever_ends_first() {
         let taken: i128 = runtimes.into_iter().map(|runtime| runtime.join().expect("no panic")).sum();
         let ledger = open_for_power(dir.path());
         assert_eq!((used(&ledger), shared.errors()), (taken, 0));
-        let (begun, never_sent) = intent_and_not_sent_counts(&ledger);
-        assert_eq!(begun as i128, taken + never_sent as i128);
+        let (intents, never_sent) = intent_and_not_sent_counts(&ledger);
+        assert_eq!(intents as i128, taken + never_sent as i128);
     }
 }
 

@@ -1,0 +1,343 @@
+//! Handles notifications and requests from servers.
+
+use std::sync::Arc;
+
+use gatelodge_json::{JsonLimits, read};
+use gatelodge_mcp::translate::without_members;
+use gatelodge_mcp::{Method, RequestId, ServerNotification, ServerRequest, code, error_response, result_response};
+use gatelodge_mutants::mutant;
+use gatelodge_policy::{Decision, Reason, ReasonCode, decide};
+use gatelodge_store::{CallOutcome, EnforcementMode};
+
+use super::client_input::are_input_requests_allowed;
+use super::{CallRecorder, ForwardContext, TOO_MANY_SUSPENDED_CALLS_MESSAGE, client_capability_check, task_ownership};
+use crate::refusal::Refusal;
+use crate::request_context::{ClientProtocol, ProtocolTranslation, RequestContext, RequestSubject};
+use crate::services::GatewayServices;
+use crate::session::ClientResponseDestination;
+use crate::session::list_changed::SUBSCRIPTION_ID_KEY;
+use crate::upstream::permit::PermitProof;
+use crate::upstream::{Permit, UpstreamRequest, UpstreamSendError};
+
+/// Returns the part of a notification that the client of a call may receive; `None` if it is not for this client.
+pub(crate) async fn filter_call_notification(
+    forward_ctx: &ForwardContext<'_>,
+    notification: &ServerNotification<'_>,
+) -> Option<String> {
+    let is_own = notification.reference().is_some_and(|token| token == RequestId::string(forward_ctx.call.as_str()));
+    if *notification.method() == Method::Progress && is_own {
+        return forward_ctx.progress.and_then(|progress| progress.rewrite_if_advanced(notification));
+    }
+    if is_misplaced(forward_ctx.ctx, notification.method()) {
+        if *notification.method() == Method::ToolsListChanged {
+            forward_ctx.ctx.tool_registry().invalidate();
+        }
+        forward_ctx.gw.metrics.count_dropped_message();
+        return None;
+    }
+    let text = filter_standalone_notification(forward_ctx.gw, forward_ctx.ctx, notification).await?;
+    if forward_ctx.ctx.translation() == ProtocolTranslation::ToStateful
+        && is_subscription_notification(notification.method())
+    {
+        // Stateless clients receive changes only through `subscriptions/listen`.
+        let text = forward_ctx.ctx.upstream.secret_redactor().redact_json(text);
+        forward_ctx.ctx.upstream_session()?.notification_hub.broadcast(text.into());
+        return None;
+    }
+    Some(text)
+}
+
+fn is_subscription_notification(method: &Method<'_>) -> bool {
+    matches!(
+        method,
+        Method::ToolsListChanged | Method::PromptsListChanged | Method::ResourcesListChanged | Method::ResourceUpdated
+    )
+}
+
+/// Returns whether a notification does not belong in the response stream of a stateless request: change and task
+/// notifications need a subscription, and log messages need a log level in the request.
+fn is_misplaced(ctx: &RequestContext, method: &Method<'_>) -> bool {
+    let ClientProtocol::Stateless(stateless) = &ctx.client_protocol else { return false };
+    let is_misplaced_here = match method {
+        Method::TaskStatus | Method::TaskChanged | Method::SubscriptionsAcknowledged => true,
+        Method::LogMessage => !stateless.wants_log_messages,
+        method => is_subscription_notification(method) && !mutant!("list-change-sent-on-call-stream"),
+    };
+    is_misplaced_here && ctx.translation() == ProtocolTranslation::None
+}
+
+/// Like [`filter_call_notification`], for notifications outside of a call.
+pub(crate) async fn filter_standalone_notification(
+    gw: &GatewayServices,
+    ctx: &RequestContext,
+    notification: &ServerNotification<'_>,
+) -> Option<String> {
+    let text = authorize_notification(gw, ctx, notification).await?;
+    if ctx.translation() != ProtocolTranslation::ToStateless {
+        return Some(text);
+    }
+    Some(without_subscription_id(&text, &gw.settings.reply_limits).unwrap_or(text))
+}
+
+/// Removes the subscription id from a stateless server's message, because the listen request was the gateway's own.
+fn without_subscription_id(text: &str, limits: &JsonLimits) -> Option<String> {
+    let document = read(text.as_bytes(), limits).ok()?;
+    let meta = document.root().get("params")?.get("_meta")?;
+    meta.get(SUBSCRIPTION_ID_KEY)?;
+    let (start, end) = meta.span();
+    Some(format!("{}{}{}", text.get(..start)?, without_members(meta, &[SUBSCRIPTION_ID_KEY]), text.get(end..)?))
+}
+
+async fn authorize_notification(
+    gw: &GatewayServices,
+    ctx: &RequestContext,
+    notification: &ServerNotification<'_>,
+) -> Option<String> {
+    match notification.method() {
+        // The client's protocol generation does not have these.
+        Method::ElicitationComplete | Method::TaskStatus if ctx.translation() == ProtocolTranslation::ToStateful => {
+            None
+        }
+        Method::TaskChanged if ctx.translation() == ProtocolTranslation::ToStateless => None,
+        // Progress of a call that created a task continues until the task is done.
+        Method::Progress => {
+            ctx.session()?.tasks.find_progress(&notification.reference()?)?.rewrite_if_advanced(notification)
+        }
+        Method::TaskStatus | Method::TaskChanged => {
+            let params = notification.params()?;
+            // A task that waits for client input contains the input requests.
+            let may_pass = task_ownership::is_notification_visible(gw, ctx, params).await
+                && are_input_requests_allowed(gw, ctx, params.as_bytes()).await;
+            may_pass.then(|| notification.text().to_owned())
+        }
+        Method::Cancelled => {
+            // The upstream withdraws a server request.
+            let request_id = ctx.session()?.server_requests.withdraw(&notification.reference()?)?;
+            notification.with_reference(&RequestId::string(&request_id))
+        }
+        Method::LogMessage
+            if ctx.upstream_session().is_some_and(|session| !session.negotiated.accepts_log_messages) =>
+        {
+            None
+        }
+        // It acknowledges the gateway's own request.
+        Method::SubscriptionsAcknowledged if ctx.translation() == ProtocolTranslation::ToStateless => None,
+        Method::ToolsListChanged => {
+            ctx.tool_registry().invalidate();
+            Some(notification.text().to_owned())
+        }
+        Method::ResourceUpdated => {
+            let document = read(notification.params()?.as_bytes(), &gw.settings.reply_limits).ok()?;
+            let uri = document.root().get("uri")?.as_str()?;
+            authorize_resource(gw, ctx, &uri).is_ok().then(|| notification.text().to_owned())
+        }
+        _ => Some(notification.text().to_owned()),
+    }
+}
+
+/// Checks that the grant may be notified of changes to a resource, which requires permission to read it.
+pub(crate) fn authorize_resource(
+    gw: &GatewayServices,
+    ctx: &RequestContext,
+    uri: &str,
+) -> Result<AllowedResource, Reason> {
+    if ctx.server_access.mode == EnforcementMode::Enforce && !mutant!("resource-update-skips-policy") {
+        evaluate_policy(gw, ctx, &RequestSubject::Resource { uri: uri.into() })?;
+    }
+    Ok(AllowedResource { uri: uri.to_owned() })
+}
+
+/// A resource that the policy lets the grant watch. Created only by [`authorize_resource`].
+#[derive(Debug)]
+pub(crate) struct AllowedResource {
+    uri: String,
+}
+
+impl PermitProof for AllowedResource {}
+
+impl AllowedResource {
+    pub fn uri(&self) -> &str {
+        &self.uri
+    }
+}
+
+/// Evaluates a server request. If it is allowed, returns the message for the client; otherwise declines it.
+pub(crate) async fn relay_server_request(
+    gw: &GatewayServices,
+    ctx: &RequestContext,
+    server_request: &ServerRequest<'_>,
+) -> Option<String> {
+    if respond_to_ping(gw, ctx, server_request).await {
+        return None;
+    }
+    let id = admit_server_request(gw, ctx, server_request, || register_server_request(ctx, server_request)).await?;
+    Some(server_request.with_id(&RequestId::string(&id)))
+}
+
+/// Error message for a server request that cannot be passed to a stateless client at the moment.
+pub(crate) const CLIENT_NOT_WAITING_MESSAGE: &str =
+    "the client can be asked for input only during `tools/call`, `prompts/get` and `resources/read`";
+/// Error message for a server request that cannot be attributed to a call.
+pub(crate) const AMBIGUOUS_CALL_MESSAGE: &str = "several calls are running in this session, and the request cannot be attributed to one of them; \
+    ask again when only one call is running";
+
+/// Like [`relay_server_request`], for server requests that are passed on in the response to the client's own request.
+/// Returns whether the server request is accepted; if `why_not` is given, it is declined for that reason.
+pub(crate) async fn accept_as_client_input(
+    gw: &GatewayServices,
+    ctx: &RequestContext,
+    server_request: &ServerRequest<'_>,
+    why_not: Option<&'static str>,
+) -> bool {
+    if respond_to_ping(gw, ctx, server_request).await {
+        return false;
+    }
+    let is_input = matches!(server_request.method(), Method::Elicit | Method::CreateMessage | Method::RootsList);
+    let can_wait = || match why_not {
+        _ if !is_input => Err(Refusal::UnknownReference),
+        Some(why_not) => Err(Refusal::CapacityReached(why_not)),
+        None if gw.can_suspend_call(ctx) => Ok(()),
+        None => Err(Refusal::CapacityReached(TOO_MANY_SUSPENDED_CALLS_MESSAGE)),
+    };
+    admit_server_request(gw, ctx, server_request, can_wait).await.is_some()
+}
+
+/// Responds to a ping in a session that the gateway itself has opened. Returns whether the request was such a ping.
+async fn respond_to_ping(gw: &GatewayServices, ctx: &RequestContext, server_request: &ServerRequest<'_>) -> bool {
+    let is_own_ping = *server_request.method() == Method::Ping && ctx.translation() == ProtocolTranslation::ToStateful;
+    if is_own_ping {
+        let answer =
+            ctx.message_for_upstream(UpstreamRequest::notification(result_response(server_request.id(), "{}")));
+        let _ = send_one_way(gw, ctx, Permit::for_server_request_response(server_request.id(), answer)).await;
+    }
+    is_own_ping
+}
+
+pub(crate) async fn is_server_request_allowed(gw: &GatewayServices, ctx: &RequestContext, name: &str) -> bool {
+    let mut recorder = gw.new_recorder(ctx);
+    recorder.set_method(name);
+    match authorize_server_request(gw, ctx, name, &mut recorder) {
+        Ok(()) => {
+            gw.write_row(recorder.outcome_row(CallOutcome::Ok, None)).await;
+            true
+        }
+        Err(refusal) => {
+            gw.record_refusal(&mut recorder, &refusal).await;
+            false
+        }
+    }
+}
+
+/// Checks that the active policy still allows the response to an earlier server request.
+pub(crate) fn check_response_allowed(
+    gw: &GatewayServices,
+    ctx: &RequestContext,
+    name: &str,
+    recorder: &mut CallRecorder,
+) -> Result<(), Refusal> {
+    let Err(reason) = evaluate_policy(gw, ctx, &RequestSubject::Method { name }) else { return Ok(()) };
+    // The client knows of the call, so the denial need not be disguised as "not found".
+    let message = format!("the policy does not let the server ask `{name}`; your response was not sent").into();
+    let refusal = Refusal::Denied(Reason { code: ReasonCode::Denied, message, ..reason });
+    if ctx.server_access.mode == EnforcementMode::Observe {
+        recorder.record_observed_denial(&refusal);
+        return Ok(());
+    }
+    Err(refusal)
+}
+
+async fn admit_server_request<T>(
+    gw: &GatewayServices,
+    ctx: &RequestContext,
+    server_request: &ServerRequest<'_>,
+    register: impl FnOnce() -> Result<T, Refusal>,
+) -> Option<T> {
+    let mut recorder = gw.new_recorder(ctx);
+    let name = server_request.method().name();
+    // A method name can be any text and may contain a secret.
+    recorder.set_method(&ctx.upstream.secret_redactor().redact_text(name));
+    let may_ask = client_capability_check::check_server_request_declared(ctx, server_request).and_then(|()| {
+        match task_ownership::client_task_method(gw, ctx, server_request) {
+            Some(asked_for) => asked_for.and_then(|method| authorize_server_request(gw, ctx, &method, &mut recorder)),
+            None => authorize_server_request(gw, ctx, name, &mut recorder),
+        }
+    });
+    match may_ask.and_then(|()| register()) {
+        Ok(registered) => {
+            gw.write_row(recorder.outcome_row(CallOutcome::Ok, None)).await;
+            Some(registered)
+        }
+        Err(refusal) => {
+            gw.record_refusal(&mut recorder, &refusal).await;
+            // Best effort: the server waits for a response, but may not receive this one.
+            let _ = send_one_way(gw, ctx, decline_permit(ctx, server_request.id(), &refusal)).await;
+            None
+        }
+    }
+}
+
+/// Returns the permit for declining a server request that is not passed on to the client.
+pub(crate) fn decline_permit(ctx: &RequestContext, asked: &RequestId<'_>, why: &Refusal) -> Permit {
+    let (code, message) = match why {
+        // The client supports the request, but cannot take it at the moment.
+        Refusal::CapacityReached(message) => (code::INTERNAL_ERROR, *message),
+        _ => (code::METHOD_NOT_FOUND, "the client does not support this request"),
+    };
+    let answer = error_response(Some(asked), code, message, None);
+    Permit::for_server_request_response(asked, ctx.message_for_upstream(UpstreamRequest::notification(answer)))
+}
+
+/// Registers a server request and returns the id under which the client receives it.
+fn register_server_request(ctx: &RequestContext, server_request: &ServerRequest<'_>) -> Result<String, Refusal> {
+    let to = ClientResponseDestination::Upstream(
+        server_request.id().clone().into_owned(),
+        server_request.method().name().to_owned(),
+    );
+    let id = ctx.session().and_then(|session| session.server_requests.register(to));
+    id.ok_or(Refusal::UnknownReference)
+}
+
+/// Checks that the policy allows a server request.
+fn authorize_server_request(
+    gw: &GatewayServices,
+    ctx: &RequestContext,
+    name: &str,
+    recorder: &mut CallRecorder,
+) -> Result<(), Refusal> {
+    match evaluate_policy(gw, ctx, &RequestSubject::Method { name }) {
+        Ok(rule) => recorder.record_allowed(rule.as_ref()),
+        Err(reason) if ctx.server_access.mode == EnforcementMode::Observe => {
+            recorder.record_observed_denial(&Refusal::Denied(reason))
+        }
+        Err(reason) => return Err(Refusal::Denied(reason)),
+    }
+    Ok(())
+}
+
+/// Evaluates the policy for a server request or for updates of a resource, and returns the rule that allows it.
+fn evaluate_policy(
+    gw: &GatewayServices,
+    ctx: &RequestContext,
+    subject: &RequestSubject<'_>,
+) -> Result<Option<Arc<str>>, Reason> {
+    let Some(policy) = &ctx.server_access.policy else { return Err(Reason::no_policy()) };
+    match decide(&policy.policy, &subject.to_policy_call(ctx, None), gw.clock.now()) {
+        Decision::Allow(terms) => Ok(terms.rule),
+        Decision::Deny(reason) => Err(reason),
+    }
+}
+
+/// Sends a notification or response, and returns the HTTP status.
+pub(crate) async fn send_one_way(
+    gw: &GatewayServices,
+    ctx: &RequestContext,
+    permit: Permit,
+) -> Result<u16, UpstreamSendError> {
+    let sending = gw.upstream_client.send(&ctx.upstream, permit);
+    let sent = tokio::time::timeout(gw.settings.connect_timeout * 2, sending).await;
+    let mut exchange = sent.unwrap_or(Err(UpstreamSendError::Timeout))?;
+    let status = exchange.status;
+    // Reading the response to its end frees the connection.
+    let _ = tokio::time::timeout(gw.settings.connect_timeout, exchange.next_message()).await;
+    if status.is_success() { Ok(status.as_u16()) } else { Err(UpstreamSendError::Status(status.as_u16())) }
+}

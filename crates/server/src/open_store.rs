@@ -1,0 +1,28 @@
+//! Opens the store that the configuration names.
+
+use std::sync::Arc;
+
+use gatelodge_store::{Clock, OpenStoreError, Store};
+
+use crate::config::StoreSection;
+
+/// Returns whether there is a store.
+pub fn has_store(config: &StoreSection) -> bool {
+    Store::sqlite_exists(&config.data)
+}
+
+/// Opens the store, creating what is missing.
+///
+/// # Errors
+/// See [`OpenStoreError`].
+pub fn open_store(config: &StoreSection, clock: &Arc<dyn Clock>) -> Result<Store, OpenStoreError> {
+    Store::open_sqlite(&config.data, config.durability, Arc::clone(clock))
+}
+
+/// Opens an existing store. Creates nothing.
+///
+/// # Errors
+/// See [`OpenStoreError`].
+pub fn open_existing_store(config: &StoreSection, clock: &Arc<dyn Clock>) -> Result<Store, OpenStoreError> {
+    Store::open_existing_sqlite(&config.data, config.durability, Arc::clone(clock))
+}
