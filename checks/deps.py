@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks dependencies: licences, bans, sources.
+"""Checks dependencies: licenses, bans, sources.
 
 Reads `cargo metadata --locked`, so it sees every crate of the lock file that any platform,
 feature or test may pull in. Each finding is printed; any finding fails.
@@ -16,16 +16,16 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 
-OUR_LICENCE = "Apache-2.0"
+OUR_LICENSE = "Apache-2.0"
 
-# Licences that require no more than a notice.
+# Licenses that require no more than a notice.
 PERMISSIVE = {
     "0BSD", "Apache-2.0", "Apache-2.0 WITH LLVM-exception", "BSD-2-Clause", "BSD-3-Clause",
     "BSL-1.0", "CC0-1.0", "CDLA-Permissive-2.0", "ISC", "MIT", "MIT-0", "Unicode-3.0", "Unlicense", "Zlib",
 }
 
 # Name, version prefix ("" is all versions), and reason. Bans apply to what the programs are built from, on every platform.
-# Crates that only tests use, or that are locked but never built, only need an accepted licence.
+# Crates that only tests use, or that are locked but never built, only need an accepted license.
 BANNED = [
     ("openssl", "", "TLS is rustls; no system library decides what we trust"),
     ("openssl-sys", "", "TLS is rustls; no system library decides what we trust"),
@@ -36,7 +36,7 @@ BANNED = [
 ]
 
 
-def licence_is_permissive(expression: str) -> bool:
+def license_is_permissive(expression: str) -> bool:
     """Evaluate an SPDX expression: OR is a choice, AND requires both.
 
     Raises ValueError if it is not a valid expression.
@@ -71,8 +71,8 @@ def licence_is_permissive(expression: str) -> bool:
                 raise ValueError(f"`{expression}` lacks a closing bracket")
             return holds
         if token in (")", "AND", "OR", "WITH"):
-            raise ValueError(f"`{expression}` has `{token}` where a licence should be")
-        # An exception is part of the licence's name in our list, so an unknown one is refused.
+            raise ValueError(f"`{expression}` has `{token}` where a license should be")
+        # An exception is part of the license's name in our list, so an unknown one is refused.
         if tokens[:1] == ["WITH"]:
             next_token()
             token = f"{token} WITH {next_token()}"
@@ -84,18 +84,18 @@ def licence_is_permissive(expression: str) -> bool:
     return holds
 
 
-def check_licence(package: dict) -> list[str]:
+def check_license(package: dict) -> list[str]:
     name = f"`{package['name']}` {package['version']}"
     if package["source"] is None:
-        fine = package["license"] == OUR_LICENCE
-        return [] if fine else [f"{name} is ours and not under {OUR_LICENCE}"]
+        fine = package["license"] == OUR_LICENSE
+        return [] if fine else [f"{name} is ours and not under {OUR_LICENSE}"]
     if not package["license"]:
-        return [f"{name} names no licence"]
+        return [f"{name} names no license"]
     try:
-        fine = licence_is_permissive(package["license"])
+        fine = license_is_permissive(package["license"])
     except ValueError as error:
-        return [f"{name} has a licence we cannot read: {error}"]
-    return [] if fine else [f"{name} has a licence we do not take: {package['license']}"]
+        return [f"{name} has a license we cannot read: {error}"]
+    return [] if fine else [f"{name} has a license we do not take: {package['license']}"]
 
 
 def check_bans(package: dict) -> list[str]:
@@ -137,7 +137,7 @@ def check(metadata: dict, built: set[tuple[str, str]] | None = None) -> list[str
     for package in packages:
         if package["source"] is None and package["id"] not in members:
             findings.append(f"`{package['name']}` comes from a folder outside the workspace")
-        findings += check_licence(package)
+        findings += check_license(package)
         if built is None or (package["name"], package["version"]) in built:
             findings += check_bans(package)
     return findings
@@ -164,7 +164,7 @@ def read_metadata() -> dict:
 
 # ---- self-test -------------------------------------------------------------------------------
 
-LICENCES = {
+LICENSES = {
     "MIT": True,
     "GPL-3.0-only": False,
     "MIT OR GPL-3.0-only": True,
@@ -190,31 +190,31 @@ def package(name: str, **changes) -> dict:
 
 
 DELIBERATE = [
-    (package("a", license="GPL-3.0-only"), "a licence we do not take"),
-    (package("a", license=None), "names no licence"),
-    (package("a", license="MIT OR"), "a licence we cannot read"),
+    (package("a", license="GPL-3.0-only"), "a license we do not take"),
+    (package("a", license=None), "names no license"),
+    (package("a", license="MIT OR"), "a license we cannot read"),
     (package("ring"), "`ring` 1.0.0 is banned"),
     (package("reqwest", version="0.12.9"), "`reqwest` 0.12.9 is banned"),
     (package("a", source="git+https://example.org/a"), "not from a registry"),
     (package("a", source="registry+other"), "more than one registry"),
     (package("ours", source=None), "ours and not under"),
-    (package("stray", source=None, license=OUR_LICENCE), "a folder outside the workspace"),
-    (package("ours", source=None, license=OUR_LICENCE, dependencies=[{"name": "a", "registry": "other"}]),
+    (package("stray", source=None, license=OUR_LICENSE), "a folder outside the workspace"),
+    (package("ours", source=None, license=OUR_LICENSE, dependencies=[{"name": "a", "registry": "other"}]),
      "asks another registry"),
 ]
 
 
 def self_test() -> None:
     faults = []
-    for expression, expected in LICENCES.items():
+    for expression, expected in LICENSES.items():
         try:
-            found = licence_is_permissive(expression)
+            found = license_is_permissive(expression)
         except ValueError:
             found = None
         if found is not expected:
             faults.append(f"`{expression}`: expected {expected}, found {found}")
     clean = [package("a"), package("reqwest", version="0.13.1"),
-             package("gatelodge", source=None, license=OUR_LICENCE)]
+             package("gatelodge", source=None, license=OUR_LICENSE)]
     members = ["gatelodge", "ours"]
     if findings := check({"packages": clean, "workspace_members": members}):
         faults.append(f"clean packages have findings: {findings}")
@@ -224,7 +224,7 @@ def self_test() -> None:
             faults.append(f"expected `{expected}`, found {findings}")
     if faults:
         sys.exit("\n".join(faults))
-    print(f"deps: {len(LICENCES)} expressions read, {len(DELIBERATE)} deliberate violations found")
+    print(f"deps: {len(LICENSES)} expressions read, {len(DELIBERATE)} deliberate violations found")
 
 
 def main() -> None:

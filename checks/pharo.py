@@ -8,7 +8,7 @@
     pharo.py --self-test                                         tests that deliberate differences are found
 
 The first two run `pharo --compat` with the cases of `pharo/cases.json` and a fake image that answers as the case says.
-They compare requests to the image and results for the client. `--record` writes the behaviour of the original; without
+They compare requests to the image and results for the client. `--record` writes the behavior of the original; without
 `--gatelodge` it does only that. The recordings are from Python 3.11: since 3.13, Python has another error message for a
 trailing comma, which the original passes on.
 """

@@ -203,7 +203,7 @@ TOOLS = [
     ("bytes", "^fine$"), ("early", "^fine$"), ("flood", "^fine$"), ("many", "^fine$"), ("secret", r"^\*\*\* \*\*\*$"),
     ("secret_death", ENDED),
 ]
-# Start behaviour, and the expected result of `initialize`.
+# Start behavior, and the expected result of `initialize`.
 STARTS = [
     ("hang", "error: .*did not answer the handshake"), ("slow", "^$"), ("exit", "error: .*response is incomplete"), ("leave", "^$"),
     ("noise", "^$"), ("early", "^$"),

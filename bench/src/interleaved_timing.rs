@@ -23,7 +23,7 @@ impl SliceTimes {
         median(self.0.clone())
     }
 
-    /// Returns the ratio to another workload: of the minimums, and the median of the ratios of neighbouring slices.
+    /// Returns the ratio to another workload: of the minimums, and the median of the ratios of neighboring slices.
     pub fn ratio_to(&self, other: &Self) -> (f64, f64) {
         let pairs = self.0.iter().zip(&other.0).map(|(own, other)| own / other);
         (self.min() / other.min(), median(pairs.collect()))

@@ -193,8 +193,8 @@ def report(this: Run, workers: list[threading.Thread]) -> None:
         outcomes = Counter(entry["outcome"] for entry in this.collection.logged.values())
         kept = [entry for entry in this.collection.logged.values() if entry["outcome"] == "kept"]
         held = [entry for entry in kept if entry["split"] == "held"]
-        labelled = sum(entry["labelled"] for entry in held)
-        print(f"{dict(outcomes)} | held: {len(held)} servers, {labelled} labelled", flush=True)
+        labeled = sum(entry["labeled"] for entry in held)
+        print(f"{dict(outcomes)} | held: {len(held)} servers, {labeled} labeled", flush=True)
 
 
 def write_names(options: argparse.Namespace) -> None:

@@ -67,5 +67,5 @@ def write_facts(directory: Path, to: Path) -> None:
         for package, lines in sorted(groups.items()):
             append(path, map(facts_of, lines))
             rows.append((package, split, len(lines), sum("category" in line for line in lines)))
-    text = "".join(f"{package}\t{split}\t{tools}\t{labelled}\n" for package, split, tools, labelled in sorted(rows))
+    text = "".join(f"{package}\t{split}\t{tools}\t{labeled}\n" for package, split, tools, labeled in sorted(rows))
     (to / "servers.txt").write_text(text, encoding="utf-8")

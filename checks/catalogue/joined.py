@@ -61,7 +61,7 @@ def join(facts: Iterable[Json], definitions: dict[Key, Json]) -> list[Json]:
     return tools
 
 
-def labelled(tools: list[Json], categories: dict[Key, str] | None, only_found: bool) -> list[Json]:
+def labeled(tools: list[Json], categories: dict[Key, str] | None, only_found: bool) -> list[Json]:
     """The tools with these labels, or their own."""
     lines = []
     for tool in tools:
@@ -89,11 +89,11 @@ def main() -> int:
     read = {read_key(label): label["category"] for label in read_lines(HERE / "read-held.jsonl")}
     dev, held = (join(facts[split], definitions) for split in ("dev", "held"))
     for name, lines in {
-        "dev": labelled(dev, None, False),
-        "held": labelled(held, None, False),
-        "held-found": labelled(held, None, True),
-        "held-read": labelled(held, read, False),
-        "held-read-found": labelled(held, read, True),
+        "dev": labeled(dev, None, False),
+        "held": labeled(held, None, False),
+        "held-found": labeled(held, None, True),
+        "held-read": labeled(held, read, False),
+        "held-read-found": labeled(held, read, True),
     }.items():
         path = given.out / f"{name}.jsonl"
         path.unlink(missing_ok=True)

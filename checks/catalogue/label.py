@@ -65,12 +65,12 @@ class Collection:
     def keep(self, package: Package, session: Session) -> tuple[str, Json]:
         """Store a server's tools if they have labels and are no duplicates. Return the outcome and its counts."""
         lines = [line_of(package, session.server, tool) for tool in session.tools or []]
-        labelled = sum("category" in line for line in lines)
-        numbers: Json = {"tools": len(lines), "labelled": labelled}
+        labeled = sum("category" in line for line in lines)
+        numbers: Json = {"tools": len(lines), "labeled": labeled}
         if not lines:
             return "no tools", numbers
-        if not labelled:
-            return "no labelled tools", numbers
+        if not labeled:
+            return "no labeled tools", numbers
         with self._lock:
             duplicate = self.find_duplicate(pairs(lines))
             if duplicate:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Selects the training set: labelled tools of packages that are not held out and not similar to held-out ones.
+"""Selects the training set: labeled tools of packages that are not held out and not similar to held-out ones.
 
     training.py LABELS DEFINITIONS… [--read READ…] > train.jsonl
 
@@ -108,9 +108,9 @@ def main() -> int:
     chosen = [tool for tool in chosen if tool["package"] in known]
     for tool in chosen:
         print(json.dumps(tool, ensure_ascii=False))
-    labelled = [tool for tool in chosen if tool.get("category")]
-    packages = {tool["package"] for tool in labelled}
-    summary = f"{len(chosen)} tools, {len(labelled)} of {len(packages)} packages have a label, {read} by reading"
+    labeled = [tool for tool in chosen if tool.get("category")]
+    packages = {tool["package"] for tool in labeled}
+    summary = f"{len(chosen)} tools, {len(labeled)} of {len(packages)} packages have a label, {read} by reading"
     print(summary, file=sys.stderr)
     return 0
 

@@ -41,9 +41,9 @@ def note(id: str) -> str:
 
 
 @server.prompt
-def summarise(topic: str) -> str:
+def summarize(topic: str) -> str:
     """Asks for a summary."""
-    return f"Summarise {topic}."
+    return f"Summarize {topic}."
 
 
 server.run(transport="http", host="127.0.0.1", port=int(sys.argv[1]), show_banner=False)

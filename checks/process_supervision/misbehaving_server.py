@@ -3,7 +3,7 @@
 
     misbehaving_server.py [start=WORD] [family=WORD] [deaf] [stubborn]
 
-`start` is its start behaviour: `hang` (never answers), `slow` (answers after two seconds), `exit` (exits at once with
+`start` is its start behavior: `hang` (never answers), `slow` (answers after two seconds), `exit` (exits at once with
 code 3), `leave` (exits right after `initialize`), `noise` (prints garbage first), `early` (answers before the request).
 `family` is what it starts: `fork` (a process that holds its pipes), `daemon` (a double-forked process in its own session
 that ignores all catchable signals), `chain` (a process that forks and exits repeatedly).

@@ -1,4 +1,4 @@
-//! Writes the rationale for a classification: the facts it is based on, and why neighbouring categories do not fit.
+//! Writes the rationale for a classification: the facts it is based on, and why neighboring categories do not fit.
 
 mod evidence_facts;
 mod other_category_rationale;
@@ -37,7 +37,7 @@ struct RationaleContext<'c, 't> {
 
 /// The explanation for a classification.
 pub(crate) struct ClassificationReasons {
-    /// Why this category and not a neighbouring one.
+    /// Why this category and not a neighboring one.
     pub rationale: String,
     /// The facts that the classification is based on, strongest first.
     pub evidence: Vec<String>,

@@ -67,7 +67,7 @@ pub struct Classification {
     pub level: RiskLevel,
     /// Calibrated confidence: of the tools with a confidence of 0.9, nine in ten are classified correctly.
     pub confidence: f64,
-    /// Why this category and not a neighbouring one.
+    /// Why this category and not a neighboring one.
     pub rationale: String,
     /// The facts that the classification is based on.
     pub evidence: Vec<String>,

@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn packages_are_recognised_by_their_start_command() {
+    fn packages_are_recognized_by_their_start_command() {
         let npm = |name: &str| Some((Some(PackageRegistry::Npm), name.to_owned()));
         let pypi = |name: &str| Some((Some(PackageRegistry::Pypi), name.to_owned()));
         assert_eq!(package_started_by("npx -y @acme/files@1.2 /home/ada"), npm("@acme/files"));

@@ -9,7 +9,7 @@ use crate::risk_signals::RiskSignalKind;
 use crate::server_stack::has_all_flows;
 use gatelodge_policy::Category;
 
-/// The advice on connecting a server, from most to least favourable.
+/// The advice on connecting a server, from most to least favorable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PrecheckVerdict {

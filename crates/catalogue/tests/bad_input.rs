@@ -122,6 +122,6 @@ fn ten_thousand_tools_are_classified_and_have_a_policy_that_loads() {
     let entries: Vec<_> = known.iter().map(|(tool, known)| (*tool, known)).collect();
     let text = starter_policy("many", &entries, StarterPolicyStrictness::Recommended).expect("a policy");
     assert!(text.contains("get_thing_0"));
-    // Takes less than a minute without optimisation; the limit leaves room for tests that run at the same time.
+    // Takes less than a minute without optimization; the limit leaves room for tests that run at the same time.
     assert!(start.elapsed() < Duration::from_secs(180), "{:?}", start.elapsed());
 }

@@ -6,7 +6,7 @@ mod support;
 use gatelodge_catalogue::{
     DataFlowLabel, RiskSignalKind, ServerContext, ToolListEntry, attack_patterns, classify, read_tools,
 };
-use gatelodge_indexer::{ClassifierEvaluation, LabelledTool, read_labelled_tool};
+use gatelodge_indexer::{ClassifierEvaluation, LabeledTool, read_labeled_tool};
 use gatelodge_policy::Category;
 use support::classify_tool;
 
@@ -15,10 +15,10 @@ fn evaluate(text: &str) -> ClassifierEvaluation {
     let items = documents
         .iter()
         .flat_map(|(number, document)| ToolListEntry::read_all(document.as_ref().expect("JSON"), *number));
-    let tools: Vec<LabelledTool<'_>> =
-        items.map(|item| read_labelled_tool(item.expect("a tool")).expect("a label")).collect();
+    let tools: Vec<LabeledTool<'_>> =
+        items.map(|item| read_labeled_tool(item.expect("a tool")).expect("a label")).collect();
     let mut evaluation = ClassifierEvaluation::default();
-    for LabelledTool { item, label } in &tools {
+    for LabeledTool { item, label } in &tools {
         let siblings = tools.iter().filter(|other| other.item.server == item.server);
         let server = ServerContext::new(&item.server, None, siblings.map(|other| &*other.item.tool.name));
         evaluation.add(&item.server, &item.tool.name, *label, &classify(&item.tool, &server));
@@ -62,7 +62,7 @@ fn evaluation_counts_each_kind_of_mistake() {
 {"name": "create_file", "category": "NotReadNotDestructive"}
 {"name": "list_files"}"#;
     let found = evaluate(lines);
-    assert_eq!((found.right.count, found.right.total, found.unlabelled), (2, 3, 1));
+    assert_eq!((found.right.count, found.right.total, found.unlabeled), (2, 3, 1));
     assert_eq!((found.misread_as_read.count, found.misread_as_read.total), (1, 3));
     assert_eq!((found.read_or_not.count, found.destructive_or_not.count), (2, 3));
     assert_eq!(found.confusion["Write"]["Read"], 1);
@@ -170,7 +170,7 @@ fn signals_name_the_parameter() {
 }
 
 #[test]
-fn data_flows_are_labelled() {
+fn data_flows_are_labeled() {
     let flow = |entry: &str| classify_tool(entry).flow;
     assert_eq!(
         flow(r#"{"name": "read_email", "description": "Gives an email."}"#),

@@ -100,7 +100,7 @@ fn check_all_servers(file: &str) -> (usize, usize, usize) {
         tools_seen += categories.len();
         reads += categories.values().filter(|category| **category == Category::Read).count();
     }
-    // Takes seconds without optimisation; the limit leaves room for tests that run at the same time.
+    // Takes seconds without optimization; the limit leaves room for tests that run at the same time.
     assert!(start.elapsed() < Duration::from_secs(180), "{:?}", start.elapsed());
     (servers.len(), tools_seen, reads)
 }

@@ -10,7 +10,7 @@ use gatelodge_catalogue::{
 use gatelodge_policy::{DocumentFormat, Severity, ToolList, lint, parse};
 use support::policy_outcome::{PolicyOutcome, decide_tool, expected_outcome};
 
-/// Returns each server of the labelled file, and Pharo, with its `tools/list` result.
+/// Returns each server of the labeled file, and Pharo, with its `tools/list` result.
 fn servers() -> Vec<(String, String)> {
     let mut servers: Vec<(String, Vec<serde_json::Value>)> = Vec::new();
     for line in include_str!("known.jsonl").lines() {

@@ -38,7 +38,7 @@ pub fn print(text: &str) -> Result<()> {
     write_to(anstream::stdout().lock(), text)
 }
 
-/// Prints every byte unchanged, for content that is covered by a hash. [`print()`] removes colour codes if standard
+/// Prints every byte unchanged, for content that is covered by a hash. [`print()`] removes color codes if standard
 /// output is not a terminal.
 ///
 /// # Errors

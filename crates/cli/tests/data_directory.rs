@@ -1,7 +1,7 @@
 //! A data directory of an earlier build remains readable.
 //!
 //! `data_directory/` was written by a gateway that was killed: `ledger.journal` holds batches that are not in the
-//! database yet. The `.json` and `.jsonl` files next to it are the output of that build.
+//! database yet. The files with `json` in their suffix are the output of that build.
 
 #![allow(clippy::expect_used, reason = "a test fails by panicking")]
 
@@ -9,7 +9,7 @@ mod support;
 
 use std::path::{Path, PathBuf};
 
-use gatelodge_store::{CounterUsage, Durability, ManualClock, SqliteLedger};
+use gatelodge_store::{CounterUsage, Durability, ManualClock, Sessions, SqliteLedger, SqliteStateStore};
 use support::TestDir;
 
 const FILES: [&str; 8] = [
@@ -68,9 +68,29 @@ fn the_redo_log_of_an_earlier_build_holds_rows_that_the_database_lacks() {
 }
 
 #[test]
-fn grants_of_an_earlier_build_are_listed_unchanged() {
-    let run = copy_fixture().run(&["grant", "list", "--json", "--data", "data"]);
-    assert_eq!((run.code, run.stdout), (0, recorded_output("grants.json")));
+fn servers_policies_and_grants_of_an_earlier_build_are_shown_unchanged() {
+    let dir = copy_fixture();
+    for (command, file) in [
+        (&["server", "list", "--json"][..], "servers.json"),
+        (&["policy", "list", "--json"], "policies.json"),
+        (&["policy", "show", "books"], "policy_books.jsonc"),
+        (&["policy", "show", "demo"], "policy_demo.jsonc"),
+        (&["grant", "list", "--json"], "grants.json"),
+    ] {
+        let run = dir.run(&[command, &["--data", "data"]].concat());
+        assert_eq!((run.code, run.stdout), (0, recorded_output(file)), "{command:?}: {}", run.stderr);
+    }
+}
+
+#[tokio::test]
+async fn the_session_of_an_earlier_build_keeps_the_time_of_its_last_use() {
+    let dir = copy_fixture();
+    let sessions = SqliteStateStore::open(&dir.path("data")).expect("opened");
+    // Its id is unknown, since only the hash is stored.
+    for (before, swept) in [("2026-11-18T09:03:18.463675723Z", 0), ("2026-11-18T09:03:18.463675724Z", 1)] {
+        let before = before.parse().expect("a time");
+        assert_eq!(Sessions::sweep(&sessions, before).await.expect("swept"), swept, "{before}");
+    }
 }
 
 #[tokio::test]

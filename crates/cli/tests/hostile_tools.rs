@@ -17,7 +17,7 @@ use support::{Run, TestDir};
 
 /// Text that reverses or hides letters, and that a terminal or a browser would interpret.
 const HOSTILE: &str = "x\u{202e}\u{200b}\u{9b}31m\u{1b}[2J\r<script>alert(1)</script>\u{2028}\u{e0041}`";
-/// Generous: an unoptimised build takes seconds, and other tests run in parallel.
+/// Generous: an unoptimized build takes seconds, and other tests run in parallel.
 const TIME_LIMIT: Duration = Duration::from_secs(120);
 
 fn malformed_tools() -> Value {

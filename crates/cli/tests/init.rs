@@ -142,7 +142,7 @@ fn client_files_point_at_the_gateway_and_keep_everything_else() {
     assert_eq!(claude["projects"]["/elsewhere"]["mcpServers"]["not-here"]["command"], "not-here");
     assert_eq!(mode(&dir.path("home/.claude.json")), 0o600);
     let again = init(&dir, &[]);
-    assert!(again.stdout.contains("the gateway"), "a second run recognises its own entries: {}", again.stdout);
+    assert!(again.stdout.contains("the gateway"), "a second run recognizes its own entries: {}", again.stdout);
 }
 
 #[test]

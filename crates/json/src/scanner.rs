@@ -156,7 +156,7 @@ impl<'a> Scanner<'a> {
     /// Checks that `run`, the bytes at the cursor, contains no control character.
     #[inline]
     fn check_no_control(&self, run: &[u8]) -> Result<(), JsonError> {
-        // No early exit, so that the compiler vectorises the loop.
+        // No early exit, so that the compiler vectorizes the loop.
         if run.iter().fold(false, |found, &byte| found | (byte < 0x20)) {
             let at = self.position + run.iter().position(|&byte| byte < 0x20).unwrap_or(0);
             return Err(JsonError::new(JsonErrorKind::ControlCharacter, at, at + 1));

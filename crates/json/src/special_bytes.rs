@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_of_a_special_byte_are_not_mistaken_for_it() {
+    fn neighbors_of_a_special_byte_are_not_mistaken_for_it() {
         for (first, second) in (0..=u8::MAX).flat_map(|first| (0..=u8::MAX).map(move |second| (first, second))) {
             let bytes = [b'a', first, second, b'z', first, second, second, b'!'];
             assert_eq!(find_special_byte(&bytes), bytes.iter().position(|&byte| is_special(byte)), "{first} {second}");

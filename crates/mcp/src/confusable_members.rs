@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn every_character_that_normalises_to_an_ascii_letter_is_found() {
+    fn every_character_that_normalizes_to_an_ascii_letter_is_found() {
         for character in '\0'..=char::MAX {
             let text = character.to_string();
             let compatible: String = text.nfkc().flat_map(char::to_lowercase).collect();

@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn tasks_are_recognised_in_both_generations() {
+    fn tasks_are_recognized_in_both_generations() {
         let stateful = r#"{"task":{"taskId":"a\u0062","status":"working","ttl":60000},"_meta":{}}"#;
         let stateless = r#"{"resultType":"task","taskId":"ab","status":"working","ttlMs":null}"#;
         assert_eq!(find_created_task(stateful, ProtocolGeneration::Stateful), task("ab", Some(60_000)));

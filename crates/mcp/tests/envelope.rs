@@ -74,7 +74,7 @@ fn a_member_in_different_case_is_refused_with_and_without_the_real_one() {
 }
 
 #[test]
-fn a_member_that_normalises_to_a_protocol_member_is_refused() {
+fn a_member_that_normalizes_to_a_protocol_member_is_refused() {
     for key in [
         "ＰＡＲＡＭＳ",
         "param\u{17f}",

@@ -72,7 +72,7 @@ class PolicyMaker:
         self.counters = {}
         self.amounts = {}  # path of the amount by counter, where limits on the counter can apply together
         self.place = "tools"
-        self.favourites = [pick(rng, OPS) for _ in range(4)]
+        self.favorites = [pick(rng, OPS) for _ in range(4)]
 
     def maybe(self, part):
         return self.rng.random() < part
@@ -90,7 +90,7 @@ class PolicyMaker:
         if self.maybe(0.12):
             roots = [r for r in OTHER_ROOTS if inside == "tools" or not r.startswith("tool")]
             return self.on_other_root(pick(rng, roots))
-        op = pick(rng, self.favourites if self.maybe(0.5) else OPS)
+        op = pick(rng, self.favorites if self.maybe(0.5) else OPS)
         segments = [] if self.maybe(0.01) else pick(rng, SHAPES)
         text = path_text(rng, segments)
         self.paths[text] = segments

@@ -18,7 +18,7 @@ USERINFO = re.compile(r"(?<!/)//[^/?#]*@|(?:https?|wss?|ftp):/*[^/?#]*@",
 
 
 def normal_path(text):
-    """Return the segments of an absolute path after lexical normalisation, or None."""
+    """Return the segments of an absolute path after lexical normalization, or None."""
     if not text.startswith("/") or "\0" in text or "\\" in text:
         return None
     result = []

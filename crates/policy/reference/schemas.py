@@ -11,7 +11,7 @@ from jsontext import is_whole, plain, write_json
 
 
 def _plain_numbers(value):
-    """Convert whole numbers to int, because the library recognises integers by that type."""
+    """Convert whole numbers to int, because the library recognizes integers by that type."""
     if type(value) is Decimal:
         return int(plain(value)) if is_whole(value) else value
     if type(value) is list:

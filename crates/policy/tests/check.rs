@@ -634,7 +634,7 @@ fn tool_lists_are_read_in_three_forms_and_refused_with_locations() {
     );
 }
 
-/// Without optimisation, a tenth of the size is enough to show quadratic time.
+/// Without optimization, a tenth of the size is enough to show quadratic time.
 const SHARE: usize = if cfg!(debug_assertions) { 10 } else { 1 };
 const SOON: Duration = Duration::from_secs(30);
 

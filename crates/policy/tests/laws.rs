@@ -19,7 +19,7 @@ use calls::{calls, tool_call};
 use outcome::{DecisionKind, Outcome, decide_call, load, load_text};
 use policies::{any_value, policy};
 
-/// 256 cases per property, or `PROPTEST_CASES`; a few seconds without optimisation.
+/// 256 cases per property, or `PROPTEST_CASES`; a few seconds without optimization.
 /// No files are written: the smallest failing input is printed.
 fn config() -> ProptestConfig {
     ProptestConfig { failure_persistence: None, ..ProptestConfig::default() }

@@ -90,7 +90,7 @@ impl MemoryStore {
         mut entry: AdminLogEntry,
         work: impl FnOnce(&mut MemoryState, &mut AdminLogEntry) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        // An entry that cannot be serialised is refused before anything changes.
+        // An entry that cannot be serialized is refused before anything changes.
         entry.to_body()?;
         let mut state = self.state();
         let done = work(&mut state, &mut entry)?;

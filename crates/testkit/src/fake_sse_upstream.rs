@@ -58,7 +58,7 @@ struct FakeSseState {
 }
 
 impl FakeSseUpstream {
-    /// Starts a server that offers tools with the given names. `handler` may replace the default behaviour for each
+    /// Starts a server that offers tools with the given names. `handler` may replace the default behavior for each
     /// message.
     pub async fn start(
         names: &[&str],

@@ -49,7 +49,7 @@ pub enum ScriptStep {
     Write(Vec<u8>),
     /// Waits for a duration.
     Pause(Duration),
-    /// Waits until the `Notify` is signalled. Does not wait if that has already happened.
+    /// Waits until the `Notify` is signaled. Does not wait if that has already happened.
     WaitFor(Arc<tokio::sync::Notify>),
     /// Waits until the other side disconnects, and then sets the flag to true.
     WaitForHangUp(Arc<AtomicBool>),

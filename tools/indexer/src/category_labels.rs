@@ -59,7 +59,7 @@ impl CategoryLabel {
 
 /// A tool with its label, if it has one.
 #[derive(Debug)]
-pub struct LabelledTool<'a> {
+pub struct LabeledTool<'a> {
     /// The tool without its annotations, because some labels are derived from them.
     pub item: ToolListEntry<'a>,
     /// The tool's label, if it has one.
@@ -67,9 +67,9 @@ pub struct LabelledTool<'a> {
 }
 
 /// Reads a tool's label and removes the tool's annotations.
-pub fn read_labelled_tool(item: ToolListEntry<'_>) -> Result<LabelledTool<'_>, ReadToolError> {
+pub fn read_labeled_tool(item: ToolListEntry<'_>) -> Result<LabeledTool<'_>, ReadToolError> {
     let label = CategoryLabel::of(&item)?;
     let mut item = item;
     item.tool.annotations = ToolAnnotations::default();
-    Ok(LabelledTool { item, label })
+    Ok(LabeledTool { item, label })
 }

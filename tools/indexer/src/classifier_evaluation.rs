@@ -37,9 +37,9 @@ impl EvaluationRatio {
 /// Precision and recall of one category.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct PrecisionRecall {
-    /// Of the tools classified as this category, how many are labelled with it.
+    /// Of the tools classified as this category, how many are labeled with it.
     pub precision: EvaluationRatio,
-    /// Of the tools labelled with this category, how many were classified as it.
+    /// Of the tools labeled with this category, how many were classified as it.
     pub recall: EvaluationRatio,
 }
 
@@ -77,10 +77,10 @@ pub struct Misclassification {
 /// All results of an evaluation.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct ClassifierEvaluation {
-    /// Number of labelled tools, and how many of them were classified correctly.
+    /// Number of labeled tools, and how many of them were classified correctly.
     pub right: EvaluationRatio,
-    /// Number of tools without a label. They only provide context for the labelled tools of the same server.
-    pub unlabelled: usize,
+    /// Number of tools without a label. They only provide context for the labeled tools of the same server.
+    pub unlabeled: usize,
     /// How often the prediction and the label agree on whether the tool is Read.
     pub read_or_not: EvaluationRatio,
     /// How often the prediction and the label agree on whether the tool is Destructive.
@@ -103,7 +103,7 @@ impl ClassifierEvaluation {
     /// Adds the prediction for one tool.
     pub fn add(&mut self, server: &str, tool: &str, label: Option<CategoryLabel>, answer: &Classification) {
         let Some(label) = label else {
-            self.unlabelled += 1;
+            self.unlabeled += 1;
             return;
         };
         self.count(label, answer.category, answer.confidence);

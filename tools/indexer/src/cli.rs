@@ -169,7 +169,7 @@ pub struct InputIndexArgs {
     pub data: Option<PathBuf>,
 }
 
-/// Learns the weights of the classifier from labelled tools, and prints them in the format of `data/weights.json`.
+/// Learns the weights of the classifier from labeled tools, and prints them in the format of `data/weights.json`.
 ///
 /// Training uses no network and no random numbers: the same labels give the same weights. Figures for servers that were
 /// left out of training go to standard error.
@@ -181,7 +181,7 @@ Exit code: 0 printed, 2 a file cannot be read, 5 internal error.")]
 pub struct TrainArgs {
     /// Where the labels come from, in a few words; stored with the weights, next to the hash of the labels.
     pub origin: String,
-    /// Files of labelled tools, one per line: see `eval`.
+    /// Files of labeled tools, one per line: see `eval`.
     #[arg(required = true)]
     pub labels: Vec<PathBuf>,
 }

@@ -15,7 +15,7 @@ mod required_setting_heuristic;
 mod tool_extraction;
 mod training;
 
-pub use category_labels::{CategoryLabel, LabelledTool, read_labelled_tool};
+pub use category_labels::{CategoryLabel, LabeledTool, read_labeled_tool};
 pub use classifier_evaluation::{
     ClassifierEvaluation, ConfidenceBin, EvaluationRatio, Misclassification, PrecisionRecall,
 };

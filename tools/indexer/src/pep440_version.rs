@@ -33,17 +33,17 @@ impl Pep440Version {
             release.pop();
         }
         let words = [("alpha", 0), ("beta", 1), ("preview", 2), ("pre", 2), ("rc", 2), ("a", 0), ("b", 1), ("c", 2)];
-        let before = words.iter().find_map(|(word, rank)| Some((*rank, take_labelled_number(&mut rest, word)?)));
-        let post = take_labelled_number(&mut rest, "post")
-            .or_else(|| take_labelled_number(&mut rest, "rev"))
-            .or_else(|| take_labelled_number(&mut rest, "r"));
+        let before = words.iter().find_map(|(word, rank)| Some((*rank, take_labeled_number(&mut rest, word)?)));
+        let post = take_labeled_number(&mut rest, "post")
+            .or_else(|| take_labeled_number(&mut rest, "rev"))
+            .or_else(|| take_labeled_number(&mut rest, "r"));
         let post = post.or_else(|| {
             let mut after = rest.strip_prefix('-')?;
             let post = take_number(&mut after)?;
             rest = after;
             Some(post)
         });
-        let dev = take_labelled_number(&mut rest, "dev");
+        let dev = take_labeled_number(&mut rest, "dev");
         rest.is_empty().then_some(Self { epoch, release, pre_release: before, post, dev })
     }
 
@@ -85,7 +85,7 @@ fn take_number(rest: &mut &str) -> Option<u64> {
 }
 
 /// Consumes a label with its number, with or without separators: `rc1`, `.post2`, `-dev`.
-fn take_labelled_number(rest: &mut &str, word: &str) -> Option<u64> {
+fn take_labeled_number(rest: &mut &str, word: &str) -> Option<u64> {
     let parted = rest.strip_prefix(['.', '-', '_']).unwrap_or(rest);
     let after = parted.strip_prefix(word)?;
     let mut digits = after.strip_prefix(['.', '-', '_']).unwrap_or(after);

@@ -16,7 +16,7 @@ use gatelodge_catalogue::training_interface::{
 use gatelodge_catalogue::{ServerContext, ToolListEntry, escape_for_display};
 use gatelodge_policy::Category;
 
-use crate::category_labels::{CategoryLabel, LabelledTool};
+use crate::category_labels::{CategoryLabel, LabeledTool};
 use calibrate::fit as fit_line;
 use model_fit::Weights;
 
@@ -43,7 +43,7 @@ pub enum LabelSource {
 }
 
 impl LabelSource {
-    /// Returns the source of the label in a line of a label file. The line has the member `read` if a person labelled
+    /// Returns the source of the label in a line of a label file. The line has the member `read` if a person labeled
     /// the tool by reading its definition.
     fn of(item: &ToolListEntry<'_>) -> Self {
         match item.entry.get("read").and_then(|read| read.as_str()).as_deref() {
@@ -55,13 +55,13 @@ impl LabelSource {
     }
 }
 
-/// A labelled tool, prepared as a training example.
+/// A labeled tool, prepared as a training example.
 pub(crate) struct TrainingExample {
     /// Number that identifies the tool's server. All tools of a server are in the same fold.
     pub server: usize,
     label: CategoryLabel,
     source: LabelSource,
-    /// Whether the person who labelled the tool was sure.
+    /// Whether the person who labeled the tool was sure.
     is_sure: bool,
     /// Categories that the label allows.
     pub allowed_categories: [bool; 5],
@@ -75,7 +75,7 @@ pub(crate) struct TrainingExample {
 pub struct TrainingResult {
     /// The content of the weights file.
     pub weights_json: String,
-    /// Predictions for all labelled tools, each made with weights learned from other servers.
+    /// Predictions for all labeled tools, each made with weights learned from other servers.
     pub held_out: Vec<HeldOutPrediction>,
 }
 
@@ -98,11 +98,11 @@ pub struct HeldOutPrediction {
     probability: f64,
 }
 
-/// Learns from labelled tools; `origin` describes the labels.
+/// Learns from labeled tools; `origin` describes the labels.
 ///
 /// # Errors
 /// An embedded data file is invalid. A test guards against this.
-pub fn train(tools: &[LabelledTool<'_>], origin: &str) -> Result<TrainingResult, ClassifierDataFileError> {
+pub fn train(tools: &[LabeledTool<'_>], origin: &str) -> Result<TrainingResult, ClassifierDataFileError> {
     let servers = group_by_server(tools);
     let begin = || {
         let mut model = TrainingModel::untrained()?;
@@ -144,7 +144,7 @@ fn fit_folds(examples: &[TrainingExample], model: &TrainingModel) -> Vec<Weights
     })
 }
 
-/// Calibrates the confidence on the sampled tools that a person labelled, because categories are about as frequent
+/// Calibrates the confidence on the sampled tools that a person labeled, because categories are about as frequent
 /// among them as among all tools.
 fn calibrate<'u>(unseen: impl IntoIterator<Item = &'u HeldOutPrediction>) -> ConfidenceCalibration {
     let mut seen: BTreeMap<String, Vec<(f64, bool)>> = BTreeMap::new();
@@ -160,19 +160,19 @@ fn calibrate<'u>(unseen: impl IntoIterator<Item = &'u HeldOutPrediction>) -> Con
 /// The number of each server and the server's context for the classifier, keyed by server key.
 pub(crate) type TrainingServers = BTreeMap<String, (usize, ServerContext)>;
 
-fn group_by_server(tools: &[LabelledTool<'_>]) -> TrainingServers {
-    let mut names: BTreeMap<String, Vec<&LabelledTool<'_>>> = BTreeMap::new();
+fn group_by_server(tools: &[LabeledTool<'_>]) -> TrainingServers {
+    let mut names: BTreeMap<String, Vec<&LabeledTool<'_>>> = BTreeMap::new();
     for tool in tools {
         names.entry(tool.item.server_key()).or_default().push(tool);
     }
-    let server = |own: &[&LabelledTool<'_>]| {
+    let server = |own: &[&LabeledTool<'_>]| {
         let name = own.first().map(|tool| &*tool.item.server).unwrap_or_default();
         ServerContext::new(name, None, own.iter().map(|tool| &*tool.item.tool.name))
     };
     names.into_iter().enumerate().map(|(at, (family, own))| (family, (at, server(&own)))).collect()
 }
 
-fn make_example(tool: &LabelledTool<'_>, servers: &TrainingServers, model: &TrainingModel) -> Option<TrainingExample> {
+fn make_example(tool: &LabeledTool<'_>, servers: &TrainingServers, model: &TrainingModel) -> Option<TrainingExample> {
     let (at, server) = servers.get(&tool.item.server_key())?;
     let label = tool.label.filter(|label| *label != CategoryLabel::Category(Category::Unknown))?;
     let keys = model.features(&tool.item.tool, server);
@@ -209,7 +209,7 @@ fn set_weights(examples: &mut [TrainingExample]) {
 
 /// Predicts the category of a held-out tool, if the tool has a label.
 fn predict_held_out(
-    tool: &LabelledTool<'_>,
+    tool: &LabeledTool<'_>,
     part: usize,
     servers: &TrainingServers,
     model: &TrainingModel,

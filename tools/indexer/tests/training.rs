@@ -2,7 +2,7 @@
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
 
 use gatelodge_catalogue::{ToolListEntry, read_tools};
-use gatelodge_indexer::{ClassifierEvaluation, LabelSource, LabelledTool, TrainingResult, read_labelled_tool, train};
+use gatelodge_indexer::{ClassifierEvaluation, LabelSource, LabeledTool, TrainingResult, read_labeled_tool, train};
 use gatelodge_policy::Category;
 use serde_json::json;
 
@@ -31,8 +31,8 @@ fn train_on(text: &str) -> TrainingResult {
     let items = documents
         .iter()
         .flat_map(|(number, document)| ToolListEntry::read_all(document.as_ref().expect("JSON"), *number));
-    let tools: Vec<LabelledTool<'_>> =
-        items.map(|item| read_labelled_tool(item.expect("a tool")).expect("a label")).collect();
+    let tools: Vec<LabeledTool<'_>> =
+        items.map(|item| read_labeled_tool(item.expect("a tool")).expect("a label")).collect();
     train(&tools, "a test").expect("weights")
 }
 

@@ -125,7 +125,7 @@ fn a_file_of_another_client_or_an_empty_file_fails() {
 }
 
 #[test]
-fn the_client_is_recognised_by_a_unique_file_name_or_key() {
+fn the_client_is_recognized_by_a_unique_file_name_or_key() {
     let dir = dir_with_index();
     let entry = r#"{"n": {"command": "uvx", "args": ["notes"], "disabled": true}}"#;
     for (file, client, is_off) in [

@@ -79,7 +79,7 @@ fn a_switch_that_a_client_ignores_disables_nothing() {
 }
 
 #[test]
-fn the_client_is_recognised_by_the_path_of_its_file() {
+fn the_client_is_recognized_by_the_path_of_its_file() {
     let dir = dir_with_index();
     let text = r#"{"mcpServers": {"n": {"command": "uvx", "args": ["notes"]}}}"#;
     for (file, client) in [

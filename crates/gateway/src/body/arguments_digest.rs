@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_arguments_are_hashed_with_blake3_and_labelled() {
+    fn long_arguments_are_hashed_with_blake3_and_labeled() {
         let zeros = |count: usize| digest_bytes(&vec![b'0'; count]);
         // Expected values come from `sha256sum` and `b3sum`.
         assert_eq!(

@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 use super::{Session, lock, replay};
 use crate::upstream::UpstreamSessionLink;
 
-/// After this idle time, the process of a session may be stopped in favour of another session.
+/// After this idle time, the process of a session may be stopped in favor of another session.
 const PROCESS_EVICTION_IDLE_TIME: Duration = Duration::from_secs(10);
 
 /// All sessions, sharded to reduce lock contention.

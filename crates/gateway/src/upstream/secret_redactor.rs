@@ -146,7 +146,7 @@ fn encoded_forms(secret: &str) -> Vec<Vec<u8>> {
         HEXUPPER.encode(bytes),
         BASE64.encode(bytes),
     ];
-    // In Base64 the first and last character may also encode neighbouring bytes; those characters are not matched.
+    // In Base64 the first and last character may also encode neighboring bytes; those characters are not matched.
     for (before, skip) in [(&b""[..], 0), (b"\0", 2), (b"\0\0", 3)] {
         let shifted = [before, bytes].concat();
         let keep = shifted.len() * 8 / 6;

@@ -14,7 +14,7 @@ use super::client_input_sessions::{
     ask_params, received_calls, received_messages, resume_params, server_command, start_asking_http_server,
     start_gateway, start_slow_call, suspend_call,
 };
-use super::support::{ALLOW_ALL, StatelessTestClient, activate_policy, read_until, wait_until};
+use super::support::{ALLOW_ALL, StatelessTestClient, activate_policy, read_until, wait_until, wait_until_async};
 
 fn handshakes(directory: &std::path::Path) -> usize {
     received_messages(directory).iter().filter(|message| message["method"] == "initialize").count()
@@ -114,9 +114,7 @@ async fn a_client_that_disconnects_while_its_call_waits_leaves_a_refused_row_and
         let read = rows.iter().filter(|row| row.record.target.as_deref() == Some("read"));
         read.map(|row| (row.record.kind, row.record.code.clone())).collect::<Vec<_>>()
     };
-    while read_rows().await.is_empty() {
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
+    wait_until_async("the call is recorded", async || !read_rows().await.is_empty()).await;
     assert_eq!(read_rows().await, [(RecordKind::Refused, Some("busy".into()))]);
     assert!(received_calls(directory.path(), "read").is_empty());
 }

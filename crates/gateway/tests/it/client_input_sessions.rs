@@ -16,7 +16,9 @@ use gatelodge_testkit::{
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 
-use super::support::{ALLOW_ALL, StatelessTestClient, chunk, event, stateless_request, stream_headers, wait_until};
+use super::support::{
+    ALLOW_ALL, StatelessTestClient, chunk, event, stateless_request, stream_headers, wait_until, wait_until_async,
+};
 
 /// A stdio server that appends every message it receives to a file. Its tools:
 /// `ask` sends its arguments as an elicitation, and returns the response;
@@ -243,6 +245,7 @@ async fn a_call_beyond_the_session_limit_waits_and_is_then_refused_and_not_sent(
 
     let (question, suspended) = open.pop().expect("a suspended call");
     let resuming = async {
+        // Half of `call_timeout`: the call waits that long and is not sent.
         tokio::time::sleep(Duration::from_millis(1_500)).await;
         assert!(received_calls(directory.path(), "read").is_empty(), "the call waits");
         StatelessTestClient::new(&gw).request("tools/call", resume_params(&question, &suspended, "yes")).await
@@ -274,11 +277,10 @@ async fn a_suspended_call_counts_as_in_flight_and_resuming_it_takes_no_second_pl
     let stream = StatelessTestClient::new(&gw).start_request("tools/call", resume_params("A", &suspended, "yes")).await;
     wait_until("the server gets the response", || upstream.requests().iter().any(|hit| hit.body.contains("yes"))).await;
     drop(stream);
-    let is_cancelled =
-        || async { gw.rows().await.iter().any(|row| row.record.outcome == Some(CallOutcome::Cancelled)) };
-    while !is_cancelled().await {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    wait_until_async("the call is cancelled", async || {
+        gw.rows().await.iter().any(|row| row.record.outcome == Some(CallOutcome::Cancelled))
+    })
+    .await;
     assert_eq!(StatelessTestClient::new(&gw).call("read", json!({})).await.text(), "{}");
 }
 

@@ -456,6 +456,7 @@ async fn accepting_or_classifying_tools_notifies_clients() {
         assert_eq!(gw.send(&list).await.message()["result"]["tools"], json!([]), "{case}");
         let mut reader = listen(&gw, client, path).await;
         gw.change_grants(|_| ());
+        // Time for a wrong notification to arrive.
         tokio::time::sleep(Duration::from_millis(700)).await;
         assert!(reader.messages.is_empty(), "{case}: nothing has changed");
         gw.accept_all().await;
@@ -629,6 +630,7 @@ async fn messages_during_a_policy_change_are_neither_lost_nor_duplicated() {
     // The client does not read, so that messages are in transit when the policy changes.
     tokio::time::sleep(Duration::from_millis(1_000)).await;
     gw.put_policy("desk", NARROWER_POLICY);
+    // Streams are revalidated twice a second; wait until this one has been.
     tokio::time::sleep(Duration::from_millis(1_200)).await;
     assert_eq!(read_numbers(responses, count).await, (1..=count).collect::<Vec<_>>(), "over stdio");
 
@@ -640,6 +642,7 @@ async fn messages_during_a_policy_change_are_neither_lost_nor_duplicated() {
     // Time to fill the buffers between the server and the client, which does not read.
     tokio::time::sleep(Duration::from_millis(3_000)).await;
     gw.put_policy("desk", NARROWER_POLICY);
+    // As above.
     tokio::time::sleep(Duration::from_millis(1_200)).await;
     assert_eq!(read_numbers(stream, count).await, (1..=count).collect::<Vec<_>>(), "on a standalone stream");
     assert!(

@@ -13,7 +13,7 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::support::wait_until;
+use super::support::{wait_until, wait_until_async};
 
 const POLICY: &str = r#"{"version":"1","default":"allow"}"#;
 
@@ -73,6 +73,7 @@ async fn slow_headers_time_out_on_a_connection_with_earlier_requests() {
     let complete_request = format!("GET /nothing HTTP/1.1\r\nHost: {}\r\n\r\n", gw.address);
     let mut last = Instant::now();
     for _ in 0..4 {
+        // Shorter than `header_timeout`, and longer in sum.
         tokio::time::sleep(Duration::from_millis(150)).await;
         last = Instant::now();
         stream.write_all(complete_request.as_bytes()).await.expect("sent");
@@ -158,8 +159,8 @@ async fn stopping_waits_for_running_calls_and_accepts_no_new_connections() {
     let stopping = async {
         wait_until("the call is sent", || !upstream.calls().is_empty()).await;
         gw.gateway.stop();
-        tokio::time::sleep(Duration::from_millis(100)).await;
-        assert!(TcpStream::connect(gw.address).await.is_err(), "the listener is closed");
+        wait_until_async("the listener is closed", async || TcpStream::connect(gw.address).await.is_err()).await;
+        assert!(gw.rows().await.iter().all(|row| row.record.outcome.is_none()), "the call still runs");
     };
     let (reply, ()) = tokio::join!(gw.call("slow", json!({})), stopping);
     assert_eq!(reply.text(), "late");
@@ -187,18 +188,13 @@ async fn a_stateful_call_runs_on_and_is_recorded_when_its_client_disconnects() {
     stream.write_all(request.as_bytes()).await.expect("sent");
     wait_until("the call is sent", || !upstream.calls().is_empty()).await;
     drop(stream);
-    for _ in 0..200 {
-        let outcome = gw.rows().await.into_iter().find(|row| row.record.kind == RecordKind::Outcome);
-        if let Some(outcome) = outcome {
-            return assert_eq!(
-                outcome.record.outcome,
-                Some(CallOutcome::Ok),
-                "a stateful client can reconnect, so the call is not cancelled"
-            );
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    panic!("no outcome");
+    let outcome = async || gw.rows().await.into_iter().find(|row| row.record.kind == RecordKind::Outcome);
+    wait_until_async("the outcome is recorded", async || outcome().await.is_some()).await;
+    assert_eq!(
+        outcome().await.and_then(|row| row.record.outcome),
+        Some(CallOutcome::Ok),
+        "a stateful client can reconnect, so the call is not cancelled"
+    );
 }
 
 #[tokio::test]

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::support::{
     ALLOW_ALL, StatelessTestClient, read_until, request_count, result_message, stream_headers, wait_until,
+    wait_until_async,
 };
 
 /// A stateful server with a standalone stream. It does not answer resource requests while `is_hanging` is set.
@@ -57,13 +58,10 @@ async fn assert_listen_ends(hangs_later: bool) {
     let expected = if hangs_later { 21 } else { 1 };
     wait_until("the gateway subscribes", || request_count(&upstream, "resources/subscribe") == expected).await;
     drop(client_stream);
-    let record_written = async {
-        let is_listen = |method: Option<&str>| method == Some("subscriptions/listen");
-        while !gw.rows().await.iter().any(|row| is_listen(row.record.method.as_deref())) {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    assert!(tokio::time::timeout(Duration::from_secs(4), record_written).await.is_ok(), "the end is recorded");
+    wait_until_async("the end is recorded", async || {
+        gw.rows().await.iter().any(|row| row.record.method.as_deref() == Some("subscriptions/listen"))
+    })
+    .await;
     gw.assert_stops_promptly().await;
 }
 

@@ -181,11 +181,11 @@ async fn a_denied_resource_is_not_acknowledged_and_is_recorded() {
             let uris = ["note://desk/1", "secret://1", "note://desk/2"].map(|uri| format!("{prefix}{uri}"));
             let mut filter: Vec<&str> = uris.iter().map(String::as_str).collect();
             filter.push("x-absent+note://1");
-            let honoured = json!([uris[0], uris[2]]);
+            let honored = json!([uris[0], uris[2]]);
             let listen = json!({"notifications": {"resourceSubscriptions": filter}});
             let mut client_stream = client.start_request("subscriptions/listen", listen).await;
             let received = read_until(&mut client_stream, "acknowledged", 1).await;
-            assert!(received.contains(&format!(r#""resourceSubscriptions":{honoured}"#)), "{received}");
+            assert!(received.contains(&format!(r#""resourceSubscriptions":{honored}"#)), "{received}");
             let rows = gw.rows().await;
             let denied =
                 rows.iter().filter(|row| row.record.target.as_deref().is_some_and(|target| target.contains("secret")));

@@ -23,7 +23,7 @@ const ALLOW_ALL: &str = r#"{"version":"1","default":"deny","tools":{"*":{}},"res
 const VERSION: &str = "2026-07-28";
 const SECOND_PAGE: &str = "the second page of a list";
 
-/// Sessions and behaviour of the fake server.
+/// Sessions and behavior of the fake server.
 #[derive(Default)]
 struct ServerState {
     /// Number of sessions opened so far. The server knows only the last one.
@@ -219,6 +219,7 @@ async fn an_ended_upstream_session_does_not_count_towards_the_grants_sessions() 
         state.lose_session_at(&["tools/call"]);
         assert!(gw.call("desk__read", json!({"n": 2})).await.text().contains("no longer knew the session"));
         if has_stream {
+            // Time for the stream to see that its upstream session has ended, which a test cannot observe.
             tokio::time::sleep(Duration::from_millis(800)).await;
         }
         assert_eq!(
@@ -238,6 +239,7 @@ async fn open_standalone_stream(gw: &TestGateway) -> TcpStream {
         gw.session()
     );
     stream.write_all(request.as_bytes()).await.expect("sent");
+    // Time for the gateway to open its stream upstream, which a test cannot observe.
     tokio::time::sleep(Duration::from_millis(700)).await;
     stream
 }

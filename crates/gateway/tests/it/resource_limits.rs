@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
-use super::support::{request_count, wait_until};
+use super::support::{request_count, wait_until, wait_until_async};
 
 const POLICY: &str = r#"{"version":"1","default":"allow"}"#;
 const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}"#;
@@ -113,6 +113,7 @@ async fn sessions_of_a_grant_are_limited_and_idle_ones_are_closed_here_and_upstr
     assert!(refused.body.contains("[GATEWAY] too many sessions"), "{}", refused.body);
     assert_eq!(request_count(&upstream, "initialize"), 1, "no upstream session is opened for a refused client");
 
+    // Idle sessions are closed by the real clock.
     tokio::time::sleep(idle * 2).await;
     assert!(gw.post(&[], INITIALIZE).await.header("mcp-session-id").is_some());
     assert!(
@@ -142,14 +143,11 @@ async fn a_client_that_does_not_read_is_disconnected() {
     );
     let mut stream = TcpStream::connect(gw.address).await.expect("a connection");
     stream.write_all(request.as_bytes()).await.expect("sent");
-    while !gw
-        .rows()
-        .await
-        .iter()
-        .any(|row| row.record.outcome == Some(CallOutcome::Ok) && row.record.kind == RecordKind::Outcome)
-    {
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    wait_until_async("the call is recorded", async || {
+        let rows = gw.rows().await;
+        rows.iter().any(|row| row.record.outcome == Some(CallOutcome::Ok) && row.record.kind == RecordKind::Outcome)
+    })
+    .await;
     // The task of the connection has ended, although the client still holds the connection open.
     gw.assert_stops_promptly().await;
     drop(stream);
@@ -207,9 +205,10 @@ async fn a_list_is_cancelled_when_its_client_disconnects() {
     // Dropping the future closes the connection.
     let response = tokio::time::timeout(Duration::from_millis(300), gw.send(&list)).await;
     assert!(response.is_err(), "there is no response");
-    while !gw.rows().await.iter().any(|row| row.record.method.as_deref() == Some("resources/list")) {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    wait_until_async("the request is recorded", async || {
+        gw.rows().await.iter().any(|row| row.record.method.as_deref() == Some("resources/list"))
+    })
+    .await;
     gw.assert_stops_promptly().await;
 }
 
@@ -236,9 +235,7 @@ async fn a_large_response_counts_as_in_flight_until_it_is_read() {
     let refused = gw.call("read", json!({})).await;
     assert!(refused.text().contains("too many requests of this grant"), "{}", refused.body);
     drop(stream);
-    while gw.call("read", json!({})).await.text() != "{}" {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    wait_until_async("another call is sent", async || gw.call("read", json!({})).await.text() == "{}").await;
 }
 
 #[tokio::test]

@@ -396,6 +396,7 @@ impl Sessions for SlowSessions {
 
     async fn set_subscriptions(&self, id: IdDigest, uris: Vec<String>) -> Result<(), StoreError> {
         if uris.len() == 1 {
+            // Longer than the other subscriptions take, so that a wrong order of writing shows.
             tokio::time::sleep(std::time::Duration::from_millis(300)).await;
         }
         self.0.set_subscriptions(id, uris).await

@@ -17,7 +17,7 @@ use tokio::net::TcpStream;
 
 use super::support::{
     ALLOW_ALL, StatelessTestClient, chunk, event, read_until, result_response, stateless_response, stream_headers,
-    wait_until,
+    wait_until, wait_until_async,
 };
 
 const VERSION: &str = "2026-07-28";
@@ -306,6 +306,7 @@ async fn a_cancellation_of_a_stateful_client_closes_the_request_at_a_stateless_s
     let stream = start_call_in_session(&gw, "slow").await;
     wait_until("the call arrives", || upstream.calls().len() == 1).await;
     drop(stream);
+    // Time for a premature hang-up to show.
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert!(!hung_up.load(Ordering::Acquire), "a stateful client may reconnect");
     cancel(&gw).await;
@@ -342,6 +343,7 @@ async fn a_stateless_stdio_client_cancels_by_the_id_of_its_request() {
         let params = json!({"requestId": id});
         let cancelled = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params});
         client.write_all(format!("{cancelled}\n").as_bytes()).await.expect("sent");
+        // Time for a wrong cancellation to show.
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     wait_until("the upstream request is closed", || hung_up.load(Ordering::Acquire)).await;
@@ -411,12 +413,10 @@ async fn a_call_ends_when_the_session_of_the_asked_client_ends() {
     let (session, token) = (gw.session(), format!("Bearer {}", gw.token.reveal()));
     let headers = [("Authorization", token.as_str()), ("Mcp-Session-Id", session.as_str())];
     assert_eq!(gw.send_raw("DELETE", "/mcp/desk", &headers, b"").await.status, 204);
-    let mut rounds = 0;
-    while !gw.rows().await.iter().any(|row| row.record.outcome == Some(CallOutcome::NoValidResponse)) {
-        rounds += 1;
-        assert!(rounds < 50, "the call still waits for the client");
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
+    wait_until_async("the call ends", async || {
+        gw.rows().await.iter().any(|row| row.record.outcome == Some(CallOutcome::NoValidResponse))
+    })
+    .await;
     assert_eq!(upstream.calls().len(), 1);
 }
 

@@ -59,20 +59,20 @@ struct DirectoryPath(Vec<Box<str>>);
 impl DirectoryPath {
     /// Parses the path of a directory. `None` if it is relative or contains NUL or a backslash.
     fn new(text: &str) -> Option<Self> {
-        let segments = normalise(text)?;
+        let segments = normalize(text)?;
         Some(Self(segments.into_iter().map(Into::into).collect()))
     }
 
     /// Returns whether `path` is this directory or is inside it. `None` if `path` is not a valid absolute path.
     fn contains(&self, path: &str) -> Option<bool> {
-        let segments = normalise(path)?;
+        let segments = normalize(path)?;
         let starts_alike = self.0.iter().zip(&segments).all(|(ours, theirs)| **ours == **theirs);
         Some(starts_alike && segments.len() >= self.0.len())
     }
 }
 
 /// Splits a path into segments and resolves `//`, `.` and `..`. The parent of the root is the root.
-fn normalise(path: &str) -> Option<Vec<&str>> {
+fn normalize(path: &str) -> Option<Vec<&str>> {
     let rest = path.strip_prefix('/')?;
     if rest.contains(['\0', '\\']) {
         return None;
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_is_compared_by_whole_segments_after_normalisation() {
+    fn a_path_is_compared_by_whole_segments_after_normalization() {
         let contains = |directory: &str, path: &str| DirectoryPath::new(directory).and_then(|dir| dir.contains(path));
         for (directory, path) in [
             ("/a", "/a"),

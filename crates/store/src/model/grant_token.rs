@@ -195,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_recognised_and_a_changed_character_is_detected() {
+    fn a_token_is_recognized_and_a_changed_character_is_detected() {
         let token = GrantToken::random().expect("randomness");
         let text = token.reveal();
         assert!(text.starts_with(PREFIX) && text.len() == PREFIX.len() + 58, "{text}");

@@ -54,7 +54,7 @@ async fn calls_are_refused_in_time_while_another_process_holds_the_lock() {
     });
     let since = Instant::now();
     ledger.write(&record(RecordKind::PolicyExempt)).await.expect("queued");
-    assert!(since.elapsed() < Duration::from_millis(100), "queueing does not wait");
+    assert!(since.elapsed() < Duration::from_millis(100), "queuing does not wait");
     assert!(matches!(ledger.flush().await, Err(StoreError::Unavailable(_))));
     assert_eq!(count(&ledger).await, 1, "reads continue");
     foreign.execute_batch("COMMIT").expect("unlocked");

@@ -1,4 +1,4 @@
-//! Conformance of the SQLite backend, and its behaviour with files, faults and several processes.
+//! Conformance of the SQLite backend, and its behavior with files, faults and several processes.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 

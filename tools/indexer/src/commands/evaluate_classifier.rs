@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 use gatelodge_catalogue::{ReadToolError, ServerContext, ToolListEntry, classify, read_tools};
-use gatelodge_indexer::{ClassifierEvaluation, EvaluationRatio, LabelledTool, read_labelled_tool};
+use gatelodge_indexer::{ClassifierEvaluation, EvaluationRatio, LabeledTool, read_labeled_tool};
 use serde_json::json;
 
 use crate::cli::EvaluateClassifierArgs;
@@ -15,14 +15,14 @@ use crate::file_io;
 pub fn run(args: &EvaluateClassifierArgs) -> Result<IndexerExitCode> {
     let text = file_io::read(&args.labels)?;
     let documents = read_tools(&text);
-    let (mut tools, mut errors): (Vec<LabelledTool<'_>>, Vec<ReadToolError>) = (Vec::new(), Vec::new());
+    let (mut tools, mut errors): (Vec<LabeledTool<'_>>, Vec<ReadToolError>) = (Vec::new(), Vec::new());
     for (number, document) in &documents {
         let items = match document {
             Ok(document) => ToolListEntry::read_all(document, *number),
             Err(error) => vec![Err(error.clone())],
         };
         for item in items {
-            match item.and_then(read_labelled_tool) {
+            match item.and_then(read_labeled_tool) {
                 Ok(tool) => tools.push(tool),
                 Err(error) => errors.push(error),
             }
@@ -57,11 +57,11 @@ fn report_refused(errors: &[ReadToolError]) {
     }
 }
 
-fn evaluate(tools: &[LabelledTool<'_>]) -> ClassifierEvaluation {
+fn evaluate(tools: &[LabeledTool<'_>]) -> ClassifierEvaluation {
     let servers = servers(tools.iter().map(|tool| &tool.item));
     let no_context = ServerContext::default();
     let mut evaluation = ClassifierEvaluation::default();
-    for LabelledTool { item, label } in tools {
+    for LabeledTool { item, label } in tools {
         let answer = classify(&item.tool, servers.get(&item.server_key()).unwrap_or(&no_context));
         evaluation.add(&item.server, &item.tool.name, *label, &answer);
     }
@@ -81,7 +81,7 @@ fn evaluation_text(evaluation: &ClassifierEvaluation, worst: usize) -> String {
         ratio_row("Destructive or not", evaluation.destructive_or_not),
         ratio_row("not Read, but classified as Read", evaluation.misread_as_read),
         vec!["calibration error".to_owned(), format!("{:.3}", evaluation.calibration_error())],
-        vec!["without a label".to_owned(), evaluation.unlabelled.to_string()],
+        vec!["without a label".to_owned(), evaluation.unlabeled.to_string()],
     ]);
     out.push_str(&format!("\n{}", console_output::table(&category_rows(evaluation))));
     out.push_str(&format!("\n{}", console_output::table(&confusion_rows(evaluation))));

@@ -1,4 +1,4 @@
-//! `train`: learns the classifier's weights from labelled tools.
+//! `train`: learns the classifier's weights from labeled tools.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use anyhow::Result;
 use data_encoding::HEXLOWER;
 use gatelodge_catalogue::{ToolListEntry, category_name, read_tools};
 use gatelodge_indexer::{
-    ClassifierEvaluation, EvaluationRatio, HeldOutPrediction, LabelSource, TrainingResult, read_labelled_tool, train,
+    ClassifierEvaluation, EvaluationRatio, HeldOutPrediction, LabelSource, TrainingResult, read_labeled_tool, train,
 };
 use sha2::{Digest, Sha256};
 
@@ -22,7 +22,7 @@ pub fn run(args: &TrainArgs) -> Result<IndexerExitCode> {
     for (number, document) in &documents {
         let Ok(document) = document else { continue };
         let items = ToolListEntry::read_all(document, *number).into_iter().flatten();
-        tools.extend(items.filter_map(|item| read_labelled_tool(item).ok()));
+        tools.extend(items.filter_map(|item| read_labeled_tool(item).ok()));
     }
     let origin = format!("{}; SHA-256 of the labels {}", args.origin, digest(&texts));
     let TrainingResult { weights_json: weights, held_out: unseen } = train(&tools, &origin)?;

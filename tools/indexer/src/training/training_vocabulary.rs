@@ -6,13 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use gatelodge_catalogue::training_interface::TrainingModel;
 
 use super::TrainingServers;
-use crate::category_labels::LabelledTool;
+use crate::category_labels::LabeledTool;
 
 /// Minimum number of servers that must use a word for it to be learned.
 const MIN_SERVERS_PER_WORD: usize = 4;
 
 /// Adds the words that several servers use to the model's features.
-pub(super) fn add_common_words(model: &mut TrainingModel, tools: &[LabelledTool<'_>], servers: &TrainingServers) {
+pub(super) fn add_common_words(model: &mut TrainingModel, tools: &[LabeledTool<'_>], servers: &TrainingServers) {
     let mut users: BTreeMap<String, BTreeSet<usize>> = BTreeMap::new();
     for tool in tools.iter().filter(|tool| tool.label.is_some()) {
         let Some((at, _)) = servers.get(&tool.item.server_key()) else { continue };

@@ -1,4 +1,4 @@
-//! Detects expired upstream sessions that are signalled by a status other than 404. Many servers respond with 400, some
+//! Detects expired upstream sessions that are signaled by a status other than 404. Many servers respond with 400, some
 //! with 410 or a server error, for example after a restart.
 
 use std::time::Duration;

@@ -132,7 +132,7 @@ fn has_nested_id(part: &Value, is_root: bool) -> bool {
     }
 }
 
-/// Counts `unevaluated…` keywords. Each makes the validator evaluate the neighbouring subschemas again.
+/// Counts `unevaluated…` keywords. Each makes the validator evaluate the neighboring subschemas again.
 fn count_unevaluated(part: &Value) -> usize {
     let of = |inner: &Value| count_unevaluated(inner);
     match part {

@@ -77,11 +77,11 @@ impl SchemaNumbers {
         let number = nearest_number(text)?;
         let Some(float) = number.as_f64().filter(|_| number.is_f64()) else { return Some(number) };
         let decimal = Decimal::new(text)?;
-        let neighbours = [float, float.next_up(), float.next_down()];
+        let neighbors = [float, float.next_up(), float.next_down()];
         // All larger floats are integers. If no schema number is larger either, this one can represent a fraction.
         let broken = MAX_FRACTIONAL_FLOAT.copysign(float);
         let stand_in = (!self.checks_multiple_of).then_some(broken);
-        let mut candidates = neighbours.into_iter().chain(stand_in);
+        let mut candidates = neighbors.into_iter().chain(stand_in);
         Number::from_f64(candidates.find(|candidate| self.is_faithful(*candidate, decimal))?)
     }
 

@@ -26,7 +26,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(180);
 /// Delays before retries.
 const RETRY_DELAYS_SECONDS: [u64; 4] = [1, 3, 10, 30];
-/// Longest `Retry-After` delay that is honoured.
+/// Longest `Retry-After` delay that is honored.
 const MAX_RETRY_DELAY_SECONDS: u64 = 120;
 const MAX_REDIRECTS: usize = 5;
 /// Number of failed attempts per connection after which the registry is considered unreachable, as long as it has never

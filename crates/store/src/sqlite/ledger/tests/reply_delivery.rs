@@ -111,15 +111,15 @@ fn many_calls_of_a_runtime_all_get_replies_within_the_limit() {
 
 /// Records the thread on which it was woken.
 #[derive(Default)]
-struct Noting(Mutex<Option<ThreadId>>);
+struct ThreadRecorder(Mutex<Option<ThreadId>>);
 
-impl Wake for Noting {
+impl Wake for ThreadRecorder {
     fn wake(self: Arc<Self>) {
         *self.0.lock().expect("no panic") = Some(thread::current().id());
     }
 }
 
-impl Noting {
+impl ThreadRecorder {
     fn woken_on(&self) -> Option<ThreadId> {
         *self.0.lock().expect("no panic")
     }
@@ -129,7 +129,7 @@ impl Noting {
 fn threads_of_wakes(ledger: &Arc<SqliteLedger>, is_queued: &Barrier) -> Vec<ThreadId> {
     let runtime = runtime();
     let mut calls = queued(ledger, &runtime);
-    let wakers = [(); CALLS as usize].map(|()| Arc::<Noting>::default());
+    let wakers = [(); CALLS as usize].map(|()| Arc::<ThreadRecorder>::default());
     let _inside = runtime.enter();
     for (call, waker) in calls.iter_mut().zip(&wakers) {
         let waker = Waker::from(Arc::clone(waker));
