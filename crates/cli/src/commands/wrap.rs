@@ -42,12 +42,13 @@ pub fn run(args: WrapArgs) -> Result<CommandExitCode> {
     let Ok(config) = store_command_context::load_config(&args.store)? else {
         return Err(store_command_context::invalid_config_error());
     };
-    let store = store_command_context::resolve_store_config(&args.store, config.as_ref())?;
+    let store_config = store_command_context::resolve_store_config(&args.store, config.as_ref())?;
     let clock = gatelodge_server::system_clock();
-    let stores = gatelodge_server::open_store(&store, &clock).map_err(store_command_context::open_store_error)?;
+    let store = gatelodge_server::open_store(&store_config, &clock).map_err(store_command_context::open_store_error)?;
     let mode = if args.observe { EnforcementMode::Observe } else { EnforcementMode::Enforce };
     let access = GrantServerAccess { policy: Some(Arc::new(active_policy(&args.policy, policy)?)), mode };
-    let local = StdioGateway { store: stores, clock, server, server_access: access, client_label: args.label };
+    // A clone, so that the store is closed here, after the gateway: closing it writes the queued rows.
+    let local = StdioGateway { store: store.clone(), clock, server, server_access: access, client_label: args.label };
     gatelodge_server::run_stdio_gateway(local, std::future::pending())?;
     Ok(CommandExitCode::Success)
 }
