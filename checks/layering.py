@@ -23,7 +23,7 @@ import module_graph
 
 ROOT = Path(__file__).resolve().parent.parent
 
-ROOMS = ["mutants", "json", "policy", "mcp", "catalogue", "clients", "store", "gateway", "console", "server", "pharo"]
+LIBRARIES = ["mutants", "json", "policy", "mcp", "catalogue", "clients", "store", "gateway", "server", "pharo"]
 
 # Normal and build dependencies between our crates. Only test programs list `testkit`: other crates use it
 # as a dev-dependency, which is not checked here.
@@ -36,14 +36,13 @@ MAY_USE = {
     "clients": ["json", "mutants"],
     "store": ["policy", "mutants"],
     "gateway": ["store", "catalogue", "mcp", "policy", "json", "mutants"],
-    "console": ["store", "catalogue", "policy", "json", "mutants"],
     "server": ["gateway", "store", "catalogue", "policy", "mcp", "json", "mutants"],
     "pharo": ["mcp", "json", "mutants"],
     "indexer": ["catalogue", "policy", "json", "mutants"],
-    "cli": ROOMS,
-    "testkit": ROOMS + ["cli"],
-    "bench": ROOMS + ["cli", "testkit"],
-    "fuzz": ROOMS + ["cli", "testkit"],
+    "cli": LIBRARIES,
+    "testkit": LIBRARIES + ["cli"],
+    "bench": LIBRARIES + ["cli", "testkit"],
+    "fuzz": LIBRARIES + ["cli", "testkit"],
 }
 
 PURE = ["mutants", "json", "policy", "mcp", "catalogue", "clients"]
@@ -51,12 +50,12 @@ RUNTIME = ["tokio", "async-std", "smol", "mio"]
 HTTP = ["axum", "h2", "hyper", "reqwest", "ureq"]
 SQL = ["libsqlite3-sys", "postgres", "rusqlite", "sqlx", "sqlx-core", "tokio-postgres"]
 LOGGING = ["env_logger", "log", "tracing", "tracing-core"]
-CHANCE = ["fastrand", "getrandom", "rand", "rand_core"]
+RANDOMNESS = ["fastrand", "getrandom", "rand", "rand_core"]
 # Parsers of foreign source code, written in C. Only the indexer may contain them.
 GRAMMARS = ["tree-sitter", "tree-sitter-javascript", "tree-sitter-python", "tree-sitter-typescript"]
 
 # External crates that a crate must not depend on, even indirectly.
-MUST_NOT_REACH = {room: RUNTIME + HTTP + SQL + LOGGING + CHANCE + GRAMMARS for room in PURE} | {
+MUST_NOT_REACH = {crate_name: RUNTIME + HTTP + SQL + LOGGING + RANDOMNESS + GRAMMARS for crate_name in PURE} | {
     "store": HTTP + GRAMMARS,
     "gateway": GRAMMARS,
     "server": GRAMMARS,
@@ -91,7 +90,7 @@ MODULE_LAYERS: dict[str, list[list[str | tuple[str, ...]]]] = {
 }
 
 # Calls that belong at the edge. Grouped imports count: `use std::{env, fmt}` names the environment.
-AT_THE_RIM = {
+ONLY_AT_THE_EDGE = {
     "the environment": re.compile(r"\bstd::(env\b|\{[^;]*?\benv\b)"),
     "files": re.compile(r"\bstd::(fs\b|\{[^;]*?\bfs\b)"),
     "printing": re.compile(r"\b(e?println?|dbg)!"),
@@ -103,18 +102,18 @@ NOT_IN_PURE = {
     "a monotonic clock": re.compile(r"\bInstant::now\b"),
 }
 # The command line and the composition root are the edge, and the testkit is for tests. `bench` and `fuzz` are outside `crates/` and `tools/`.
-RIM = ["cli", "server", "testkit"]
+EDGE = ["cli", "server", "testkit"]
 # The modules of the indexer's program, by their first name below `src`. Its library is pure.
 PROGRAM = {"indexer": ["main", "cli", "commands", "console_output", "exit", "file_io", "installed_index", "process_environment"]}
 PURE_LIBRARIES = ["indexer"]
 # Folders of packages outside `crates/`.
-HOMES = {"bench": Path("bench"), "fuzz": Path("fuzz"), "indexer": Path("tools/indexer")}
+OTHER_FOLDERS = {"bench": Path("bench"), "fuzz": Path("fuzz"), "indexer": Path("tools/indexer")}
 # A store on disk manages its own files. The variable that selects a mutant is read in test builds only.
-MAY_SAY = {"store": ["files"], "mutants": ["the environment"]}
+EXEMPT = {"store": ["files"], "mutants": ["the environment"]}
 
 
-def source_folder(root: Path, room: str) -> Path:
-    return root / HOMES.get(room, Path("crates") / room)
+def source_folder(root: Path, crate_name: str) -> Path:
+    return root / OTHER_FOLDERS.get(crate_name, Path("crates") / crate_name)
 
 
 def crate_folder(package: str) -> str:
@@ -134,11 +133,11 @@ def check_manifests(packages: list[dict], root: Path) -> list[str]:
     findings = []
     ours = {package["name"] for package in packages}
     for package in packages:
-        name, room = package["name"], crate_folder(package["name"])
-        if room not in MAY_USE or (name != "gatelodge" and not name.startswith("gatelodge-")):
+        name, crate_name = package["name"], crate_folder(package["name"])
+        if crate_name not in MAY_USE or (name != "gatelodge" and not name.startswith("gatelodge-")):
             findings.append(f"`{name}` is not in the table of crates")
             continue
-        home = HOMES.get(room, Path("crates") / room)
+        home = OTHER_FOLDERS.get(crate_name, Path("crates") / crate_name)
         if Path(package["manifest_path"]).resolve() != (root / home / "Cargo.toml").resolve():
             findings.append(f"`{name}` is not in {home}")
         for dependency in package["dependencies"]:
@@ -147,12 +146,12 @@ def check_manifests(packages: list[dict], root: Path) -> list[str]:
                 continue
             if dependency.get("path") and used not in ours:
                 findings.append(f"`{name}` uses `{used}`, a crate outside the workspace")
-            if used in ours and crate_folder(used) not in MAY_USE[room]:
+            if used in ours and crate_folder(used) not in MAY_USE[crate_name]:
                 findings.append(f"`{name}` must not use `{used}`")
-            if used in ONLY_IN and room not in ONLY_IN[used]:
+            if used in ONLY_IN and crate_name not in ONLY_IN[used]:
                 findings.append(f"`{name}` must not use `{used}`; only {ONLY_IN[used]} may")
             # `cargo tree` is for this platform only; the manifest is for all.
-            if used in MUST_NOT_REACH.get(room, []):
+            if used in MUST_NOT_REACH.get(crate_name, []):
                 findings.append(f"`{name}` must not depend on `{used}`")
     return findings
 
@@ -192,16 +191,16 @@ def check_lines(root: Path) -> list[str]:
     findings = []
     for source in sorted([*root.glob("crates/*/src/**/*.rs"), *root.glob("tools/*/src/**/*.rs")]):
         place = source.relative_to(root)
-        room = place.parts[1]
+        crate_name = place.parts[1]
         inside = place.parts[3:]
-        if room in RIM or inside[-1] == "tests.rs" or "tests" in inside[:-1]:
+        if crate_name in EDGE or inside[-1] == "tests.rs" or "tests" in inside[:-1]:
             continue
-        if inside[0].removesuffix(".rs") in PROGRAM.get(room, []):
+        if inside[0].removesuffix(".rs") in PROGRAM.get(crate_name, []):
             continue
         text = without_tests(source.read_text(encoding="utf-8"))
-        patterns = AT_THE_RIM | (NOT_IN_PURE if room in PURE + PURE_LIBRARIES else {})
+        patterns = ONLY_AT_THE_EDGE | (NOT_IN_PURE if crate_name in PURE + PURE_LIBRARIES else {})
         for what, pattern in patterns.items():
-            if what in MAY_SAY.get(room, []):
+            if what in EXEMPT.get(crate_name, []):
                 continue
             for hit in pattern.finditer(text):
                 line = text.count("\n", 0, hit.start()) + 1
@@ -213,8 +212,8 @@ def check(root: Path, module_layers: dict[str, list[list[str | tuple[str, ...]]]
     metadata = cargo(root, "metadata", "--locked", "--no-deps", "--format-version=1")
     packages = json.loads(metadata)["packages"]
     findings = check_manifests(packages, root) + check_lines(root)
-    for room, layers in module_layers.items():
-        findings += module_graph.check_modules(room, source_folder(root, room), layers, root)
+    for crate_name, layers in module_layers.items():
+        findings += module_graph.check_modules(crate_name, source_folder(root, crate_name), layers, root)
     for name in [package["name"] for package in packages]:
         if crate_folder(name) in MUST_NOT_REACH:
             tree = cargo(root, "tree", "--locked", "--package", name, "--edges=normal",
@@ -239,12 +238,12 @@ def small_workspace(root: Path) -> None:
     shutil.copy(ROOT / "rust-toolchain.toml", root)
     (root / ".cargo").mkdir()
     (root / ".cargo/config.toml").write_text(
-        '[source.crates-io]\nreplace-with = "folder"\n[source.folder]\ndirectory = "guests"\n')
-    guests = {"getrandom": "", "ahash": 'getrandom = "1"', "between": 'getrandom = "1"', "tree-sitter": "",
+        '[source.crates-io]\nreplace-with = "folder"\n[source.folder]\ndirectory = "external"\n')
+    external = {"getrandom": "", "ahash": 'getrandom = "1"', "between": 'getrandom = "1"', "tree-sitter": "",
               "parser": 'tree-sitter = "1"'}
-    for dependency, uses in guests.items():
-        crate(root / "guests" / dependency, dependency, f"[dependencies]\n{uses}")
-        (root / "guests" / dependency / ".cargo-checksum.json").write_text('{"files":{}}')
+    for dependency, uses in external.items():
+        crate(root / "external" / dependency, dependency, f"[dependencies]\n{uses}")
+        (root / "external" / dependency / ".cargo-checksum.json").write_text('{"files":{}}')
     crate(root / "crates/json", "gatelodge-json")
     crate(root / "crates/policy", "gatelodge-policy",
           '[dependencies]\ngatelodge-json = { path = "../json" }\nahash = "1"',
