@@ -8,10 +8,10 @@ use super::demo_notes::DemoNotes;
 pub const TOOL_DEFINITIONS: &str = r#"[
 {"name":"list_notes","description":"Lists the names of all notes.","inputSchema":{"type":"object","properties":{},"additionalProperties":false},"annotations":{"readOnlyHint":true}},
 {"name":"read_note","description":"Reads a note.","inputSchema":{"type":"object","properties":{"name":{"type":"string"}},"required":["name"],"additionalProperties":false},"annotations":{"readOnlyHint":true}},
-{"name":"search_notes","description":"Finds notes that contain a text.","inputSchema":{"type":"object","properties":{"query":{"type":"string"}},"required":["query"],"additionalProperties":false},"annotations":{"readOnlyHint":true}},
-{"name":"write_note","description":"Writes a note, replacing the old one.","inputSchema":{"type":"object","properties":{"name":{"type":"string"},"text":{"type":"string"}},"required":["name","text"],"additionalProperties":false},"annotations":{"destructiveHint":false,"idempotentHint":true}},
+{"name":"search_notes","description":"Finds notes that hold a text.","inputSchema":{"type":"object","properties":{"query":{"type":"string"}},"required":["query"],"additionalProperties":false},"annotations":{"readOnlyHint":true}},
+{"name":"write_note","description":"Writes a note, in place of what was there.","inputSchema":{"type":"object","properties":{"name":{"type":"string"},"text":{"type":"string"}},"required":["name","text"],"additionalProperties":false},"annotations":{"destructiveHint":false,"idempotentHint":true}},
 {"name":"run_query","description":"Runs a query on the notes.","inputSchema":{"type":"object","properties":{"sql":{"type":"string"}},"required":["sql"],"additionalProperties":false}},
-{"name":"delete_note","description":"Deletes a note permanently.","inputSchema":{"type":"object","properties":{"name":{"type":"string"}},"required":["name"],"additionalProperties":false},"annotations":{"destructiveHint":true}},
+{"name":"delete_note","description":"Deletes a note for good.","inputSchema":{"type":"object","properties":{"name":{"type":"string"}},"required":["name"],"additionalProperties":false},"annotations":{"destructiveHint":true}},
 {"name":"send_payment","description":"Pays somebody.","inputSchema":{"type":"object","properties":{"to":{"type":"string"},"amount":{"type":"number"},"currency":{"type":"string"}},"required":["to","amount"],"additionalProperties":false},"annotations":{"destructiveHint":true,"openWorldHint":true}}
 ]"#;
 
