@@ -1,7 +1,7 @@
 //! Builds and connects the parts of a running gateway: configuration, clock, stores and the gateway itself.
 //!
 //! Programs read their arguments, print, and choose an exit code; everything between is here, so that the command line is
-//! only one of several front ends. [`run_gateway`] starts a gateway and serves until it is stopped; [`run_stdio_gateway`]
+//! only one of several front ends. [`run_gateway()`] starts a gateway and serves until it is stopped; [`run_stdio_gateway`]
 //! serves one client on standard input and output. The configuration file and the store together make the
 //! [`EffectiveConfig`].
 
