@@ -101,6 +101,13 @@ NOT_IN_PURE = {
     "sockets": re.compile(r"\b(Tcp|Udp|Unix)(Stream|Listener|Socket|Datagram)\b"),
     "a monotonic clock": re.compile(r"\bInstant::now\b"),
 }
+# Who may prove that a message is allowed to go to a server: the reservation of a call, and a resource that the grant
+# may watch. The trait is below both in the layers, so the compiler cannot hold it.
+PERMIT_PROOF = re.compile(r"\bPermitProof\s+for\s+\w+")
+PERMIT_PROOFS = {
+    "crates/gateway/src/pipeline/reserve.rs": ["PermitProof for CallReservation"],
+    "crates/gateway/src/pipeline/server_message_filter.rs": ["PermitProof for AllowedResource"],
+}
 # The command line and the composition root are the edge, and the testkit is for tests. `bench` and `fuzz` are outside `crates/` and `tools/`.
 EDGE = ["cli", "server", "testkit"]
 # The modules of the indexer's program, by their first name below `src`. Its library is pure.
@@ -198,6 +205,9 @@ def check_lines(root: Path) -> list[str]:
         if inside[0].removesuffix(".rs") in PROGRAM.get(crate_name, []):
             continue
         text = without_tests(source.read_text(encoding="utf-8"))
+        for proof in PERMIT_PROOF.findall(text):
+            if " ".join(proof.split()) not in PERMIT_PROOFS.get(place.as_posix(), []):
+                findings.append(f"{place}: `{proof}` would let messages through without a decision")
         patterns = ONLY_AT_THE_EDGE | (NOT_IN_PURE if crate_name in PURE + PURE_LIBRARIES else {})
         for what, pattern in patterns.items():
             if what in EXEMPT.get(crate_name, []):
@@ -290,6 +300,7 @@ DELIBERATE = [
     (("crates/json", "gatelodge-json", "", "#[cfg(test)]\nmod tests {\n}\nfn f() { SystemTime::now(); }\n"),
      "lib.rs:4: the clock"),
     (("crates/json", "gatelodge-json", "", "fn f() { Instant::now(); }\n"), "a monotonic clock"),
+    (("crates/json", "gatelodge-json", "", "impl PermitProof for A {}\n"), "would let messages through"),
     (("crates/policy", "gatelodge-policy", POLICY_ON_JSON, "mod extra {}\n"), "module `extra` is in no layer"),
 ]
 
