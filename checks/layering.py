@@ -78,11 +78,11 @@ ONLY_IN = {dependency: ["store"] for dependency in SQL} | {
 # use each other, unless a tuple makes them one node. The crate root is above all layers: no module may use what it
 # defines, and a name that it takes from a module counts as that module.
 MODULE_LAYERS: dict[str, list[list[str | tuple[str, ...]]]] = {
-    # A gateway's services hold its suspended calls, which the steps of the pipeline resume and end.
     "gateway": [
         ["active_policy", "runtime", "settings"], ["body"], ["telemetry"], ["upstream"], ["config_snapshot"],
-        ["session"], ["refusal"], ["request_context"], ["reply"], ["responder"], [("pipeline", "services")],
-        ["methods"], ["aggregate"], ["client"], ["transport"],
+        ["session"], ["refusal"], ["request_context"], ["reply"], ["responder"], ["call_recorder"], ["suspended_calls"],
+        ["services"], ["upstream_session"], ["pipeline"], ["methods", "housekeeping"], ["aggregate"], ["client"],
+        ["transport"],
     ],
     "policy": [["duration_text", "string_enum"], ["syntax"], ["call"], ["operators"], ["compile"], ["eval"], ["lint"], ["tools"]],
     "store": [["clock", "model"], ["audit_chain", "counters"], ["traits"], ["memory", "sqlite"], ["store"],
@@ -106,7 +106,7 @@ NOT_IN_PURE = {
 PERMIT_PROOF = re.compile(r"\bPermitProof\s+for\s+\w+")
 PERMIT_PROOFS = {
     "crates/gateway/src/pipeline/reserve.rs": ["PermitProof for CallReservation"],
-    "crates/gateway/src/pipeline/server_message_filter.rs": ["PermitProof for AllowedResource"],
+    "crates/gateway/src/upstream_session/resource_subscription.rs": ["PermitProof for AllowedResource"],
 }
 # The command line is the edge, and the testkit is for tests. `bench` and `fuzz` are outside `crates/` and `tools/`.
 EDGE = ["cli", "testkit"]

@@ -25,12 +25,12 @@ use self::late_list_cache::LateListCache;
 use self::tool_name_limit::WarnedNames;
 use crate::active_policy::GrantServerAccess;
 use crate::config_snapshot::{ActiveConfig, ActiveGrant, ConfigSnapshot};
-use crate::pipeline::upstream_session::pooled_session;
 use crate::refusal::Refusal;
 use crate::request_context::{ClientContext, ClientProtocol, RequestContext, StreamRevalidation};
 use crate::services::GatewayServices;
 use crate::telemetry::RequestTrace;
 use crate::upstream::Upstream;
+use crate::upstream_session::pooled_session;
 
 /// Time limit for each server in a fan-out. The rest of a one-second budget is left for merging the responses.
 const FAN_OUT_TIMEOUT: Duration = Duration::from_millis(500);

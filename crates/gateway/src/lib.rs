@@ -6,8 +6,10 @@
 mod active_policy;
 mod aggregate;
 mod body;
+mod call_recorder;
 mod client;
 mod config_snapshot;
+mod housekeeping;
 mod methods;
 mod pipeline;
 mod refusal;
@@ -18,9 +20,11 @@ mod runtime;
 mod services;
 mod session;
 mod settings;
+mod suspended_calls;
 mod telemetry;
 mod transport;
 mod upstream;
+mod upstream_session;
 
 use std::fmt;
 use std::sync::Arc;

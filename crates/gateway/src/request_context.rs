@@ -13,7 +13,9 @@ use bytes::Bytes;
 use gatelodge_mcp::http_headers::ProtocolError;
 use gatelodge_mcp::translate::to_stateful;
 use gatelodge_mcp::{ProtocolGeneration, Revision};
+use gatelodge_policy::{Decision, Reason, decide};
 use gatelodge_store::{CallId, Clock};
+use jiff::Timestamp;
 
 use crate::active_policy::GrantServerAccess;
 use crate::body::arguments_digest::StreamingDigest;
@@ -143,6 +145,14 @@ impl RequestContext {
             || self.translation() == ProtocolTranslation::ToStateless;
         let must_send_headers = is_stateless && !self.upstream.is_process();
         listing?.find_tool(name).filter(|tool| !must_send_headers || tool.param_headers.is_ok())
+    }
+
+    /// Evaluates the policy. Without a policy, everything is denied.
+    pub fn decide(&self, subject: &RequestSubject<'_>, listing: Option<&ToolListing>, at: Timestamp) -> Decision {
+        match &self.server_access.policy {
+            Some(policy) => decide(&policy.policy, &subject.to_policy_call(self, listing), at),
+            None => Decision::Deny(Reason::no_policy()),
+        }
     }
 
     /// Returns the revisions of a generation that the client may use: those that the upstream supports and the grant

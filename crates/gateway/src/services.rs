@@ -1,7 +1,7 @@
 //! What all requests of a gateway share. Each part belongs to a lower layer, and functions that need one part take only
 //! that.
 
-mod housekeeping;
+mod call_log;
 
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -10,10 +10,10 @@ use gatelodge_store::{CallId, Clock, Ledger, Store, TaskOwners, ToolPins};
 use jiff::Timestamp;
 
 use crate::config_snapshot::ActiveConfig;
-use crate::pipeline::SuspendedCalls;
 use crate::runtime::{Shutdown, TaskTracker, entropy};
 use crate::session::SessionManager;
 use crate::settings::GatewaySettings;
+use crate::suspended_calls::SuspendedCalls;
 use crate::telemetry::{AuthFailureCounter, Metrics, OtlpTraceExport};
 use crate::upstream::UpstreamClient;
 

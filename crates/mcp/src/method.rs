@@ -134,6 +134,11 @@ impl Method<'_> {
         }
     }
 
+    /// Returns whether a server may ask the client for input before it responds to a request with this method.
+    pub fn can_request_input(&self) -> bool {
+        matches!(self, Self::ToolsCall | Self::PromptsGet | Self::ResourcesRead)
+    }
+
     /// Returns whether a client may send this method as a message of the given kind.
     ///
     /// Clients may send requests with any method that is not reserved for servers. Unknown methods are accepted if

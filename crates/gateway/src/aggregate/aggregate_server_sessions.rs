@@ -9,18 +9,18 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinSet;
 
 use super::AggregateRequest;
+use crate::call_recorder::CallRecorder;
 use crate::methods::{initialize, policy_exempt_messages};
-use crate::pipeline::upstream_session::handshake::{
-    HandshakeResult, handshake_upstream, has_tasks, request_log_level, start_timeout,
-};
-use crate::pipeline::upstream_session::protocol_probe::fetch_server_info;
-use crate::pipeline::upstream_session::session_slot;
-use crate::pipeline::{CallRecorder, resource_subscription};
 use crate::refusal::Refusal;
 use crate::request_context::RequestContext;
 use crate::services::GatewayServices;
 use crate::session::{Session, SessionParams, has_logging_capability};
 use crate::upstream::{UpstreamSendError, UpstreamSessionLink};
+use crate::upstream_session::handshake::{
+    HandshakeResult, handshake_upstream, has_tasks, request_log_level, start_timeout,
+};
+use crate::upstream_session::protocol_probe::fetch_server_info;
+use crate::upstream_session::{resource_subscription, session_slot};
 
 /// Returns the client's session with a server, opening it if necessary.
 ///

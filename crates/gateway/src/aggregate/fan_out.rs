@@ -11,8 +11,8 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use super::{AggregateRequest, FAN_OUT_TIMEOUT};
+use crate::call_recorder::CallRecorder;
 use crate::methods::dispatch::dispatch;
-use crate::pipeline::CallRecorder;
 use crate::request_context::RequestContext;
 use crate::responder::{ClientSessionCell, Responder};
 use crate::runtime::InFlightGuard;

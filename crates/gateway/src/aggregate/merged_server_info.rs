@@ -12,9 +12,7 @@ use gatelodge_mcp::{ClientMessage, ClientRequest, ProtocolGeneration, Revision, 
 use super::fan_out::fan_out;
 use super::router::reply_locally;
 use super::{AggregateRequest, aggregate_server_sessions};
-use crate::pipeline::CallRecorder;
-use crate::pipeline::upstream_session::protocol_probe::{DiscoverResult, request_discover};
-use crate::pipeline::upstream_session::session_slot::MAX_HANDSHAKE_BYTES;
+use crate::call_recorder::CallRecorder;
 use crate::refusal::Refusal;
 use crate::reply;
 use crate::request_context::RequestContext;
@@ -22,6 +20,8 @@ use crate::responder::Responder;
 use crate::services::GatewayServices;
 use crate::session::{ClientInfo, Session, SessionParams};
 use crate::upstream::UpstreamSessionLink;
+use crate::upstream_session::protocol_probe::{DiscoverResult, request_discover};
+use crate::upstream_session::session_slot::MAX_HANDSHAKE_BYTES;
 
 const GATEWAY_SERVER_INFO: &str = concat!(r#"{"name":"gatelodge","version":""#, env!("CARGO_PKG_VERSION"), r#""}"#);
 /// The gateway's own capabilities. It announces list changes itself, because a change of a policy or of the set of

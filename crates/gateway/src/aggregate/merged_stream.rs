@@ -14,10 +14,10 @@ use tokio::task::JoinHandle;
 
 use super::fan_out::fan_out;
 use super::{AggregateRequest, aggregate_server_sessions};
+use crate::call_recorder::CallRecorder;
 use crate::methods::standalone_stream::{
     MAX_QUEUED_EVENTS, REVALIDATION_INTERVAL, STREAM_HANDOVER_TIMEOUT, follow_upstream_stream, send_backlog,
 };
-use crate::pipeline::CallRecorder;
 use crate::refusal::Refusal;
 use crate::reply::{ReplyBody, http_response};
 use crate::request_context::{RequestContext, StreamRevalidation};

@@ -16,13 +16,14 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::{AggregateRequest, FAN_OUT_TIMEOUT};
+use crate::call_recorder::CallRecorder;
 use crate::methods::dispatch::dispatch;
 use crate::methods::standalone_stream::REVALIDATION_INTERVAL;
 use crate::methods::subscriptions_listen::{
     CheckedResources, check_resource_count, check_resources, record_denied, resource_uris,
 };
 use crate::methods::task_requests;
-use crate::pipeline::{CallRecorder, task_ownership};
+use crate::pipeline::task_ownership;
 use crate::refusal::Refusal;
 use crate::reply;
 use crate::request_context::{RequestContext, StreamRevalidation};

@@ -8,9 +8,9 @@ use http::StatusCode;
 
 use super::aggregate_server_sessions::{self, set_log_level};
 use super::{AggregateRequest, fan_out, merged_list, merged_server_info, merged_subscription};
+use crate::call_recorder::CallRecorder;
 use crate::methods::dispatch::dispatch;
 use crate::methods::{call_handler, unknown_method_reply};
-use crate::pipeline::CallRecorder;
 use crate::refusal::Refusal;
 use crate::reply;
 use crate::request_context::{ClientProtocol, RequestContext, RequestSubject, parse_subject};

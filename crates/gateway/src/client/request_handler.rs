@@ -3,10 +3,9 @@
 use gatelodge_mcp::ClientRequest;
 use http::StatusCode;
 
+use crate::call_recorder::CallRecorder;
 use crate::methods::call_handler;
 use crate::methods::dispatch::{dispatch, is_policy_checked, is_task_method};
-use crate::pipeline::CallRecorder;
-use crate::pipeline::upstream_session::pooled_session;
 use crate::refusal::Refusal;
 use crate::reply;
 use crate::request_context::{ClientProtocol, RequestContext, parse_subject};
@@ -14,6 +13,7 @@ use crate::responder::Responder;
 use crate::services::GatewayServices;
 use crate::session::wait_for_cancel;
 use crate::upstream::UpstreamSendError;
+use crate::upstream_session::pooled_session;
 
 /// Handles a request, after opening a pooled session if the server needs one. The client can cancel while the session
 /// is being opened.

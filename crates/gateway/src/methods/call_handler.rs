@@ -25,13 +25,15 @@ use self::tool_listing::load_tool_listing;
 use self::unrecorded_refusal::{AbortRowKind, UnrecordedRefusal, finish_aborted};
 use super::resources_subscribe;
 use crate::body::MessageBody;
+use crate::call_recorder::CallRecorder;
 use crate::pipeline::authorize::{authorize, early_denial};
-use crate::pipeline::{CallRecorder, CallReservation, SuspendedCall, reserve, task_ownership, upstream_param_headers};
+use crate::pipeline::{CallReservation, reserve, task_ownership, upstream_param_headers};
 use crate::refusal::Refusal;
 use crate::request_context::{RequestContext, RequestSubject};
 use crate::responder::Responder;
 use crate::services::GatewayServices;
 use crate::session::ProgressRelay;
+use crate::suspended_calls::SuspendedCall;
 use crate::upstream::{ToolListing, UpstreamResponse, UpstreamSendError};
 
 pub(crate) use self::unrecorded_refusal::handle_unreachable;

@@ -7,12 +7,12 @@ use super::{
     call_handler, initialize, list_requests, missing_upstream_methods, policy_exempt_messages, subscriptions_listen,
     task_requests, unknown_method_reply,
 };
-use crate::pipeline::CallRecorder;
-use crate::pipeline::upstream_session::handshake;
+use crate::call_recorder::CallRecorder;
 use crate::reply;
 use crate::request_context::{RequestContext, parse_subject};
 use crate::responder::Responder;
 use crate::services::GatewayServices;
+use crate::upstream_session::handshake;
 
 /// Hands a request to the handler of its method.
 // Calls are handled inline; the other futures are boxed so that they do not enlarge the future of a call.

@@ -8,10 +8,8 @@ use gatelodge_store::CallOutcome;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::policy_exempt_messages::{exchange_with_upstream, reply_refusal};
-use crate::pipeline::upstream_session::handshake::{agreed_revision, handshake_timeout, has_tasks};
-use crate::pipeline::upstream_session::protocol_probe::fetch_server_info;
-use crate::pipeline::upstream_session::session_slot::reserve_session_slot;
-use crate::pipeline::{CallRecorder, response_for_client, result_text};
+use crate::call_recorder::CallRecorder;
+use crate::pipeline::response_for_client;
 use crate::refusal::Refusal;
 use crate::reply;
 use crate::request_context::RequestContext;
@@ -19,6 +17,10 @@ use crate::responder::Responder;
 use crate::services::GatewayServices;
 use crate::session::{ClientInfo, Session, SessionParams};
 use crate::upstream::{UpstreamResponse, UpstreamSendError, UpstreamSessionLink};
+use crate::upstream_session::handshake::{agreed_revision, handshake_timeout, has_tasks};
+use crate::upstream_session::own_request::result_text;
+use crate::upstream_session::protocol_probe::fetch_server_info;
+use crate::upstream_session::session_slot::reserve_session_slot;
 
 /// Handles `initialize`.
 pub(crate) async fn handle_initialize(

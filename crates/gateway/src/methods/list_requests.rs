@@ -19,9 +19,10 @@ use http::StatusCode;
 use super::policy_exempt_messages::reply_failure;
 use super::tool_listing_refresh::apply_listing;
 use crate::body::MessageBody;
+use crate::call_recorder::CallRecorder;
 use crate::pipeline::{
-    CallRecorder, ForwardContext, ForwardOutcome, RESULT_TYPE_COMPLETE, forward, response_for_client, response_status,
-    result_text, without_result_type,
+    ForwardContext, ForwardOutcome, RESULT_TYPE_COMPLETE, forward, response_for_client, response_status,
+    without_result_type,
 };
 use crate::refusal::Refusal;
 use crate::reply;
@@ -33,6 +34,7 @@ use crate::upstream::{
     CachedToolList, ListResponseBaseline, Permit, ServerToolCategories, ToolListing, UpstreamRequest, UpstreamResponse,
     UpstreamSendError,
 };
+use crate::upstream_session::own_request::result_text;
 
 /// Maximum number of pages. Real servers have a few; a list with more pages than this is assumed to be endless.
 const MAX_PAGES: usize = 200;

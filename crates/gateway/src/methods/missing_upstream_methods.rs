@@ -7,7 +7,7 @@ use gatelodge_mcp::{ClientRequest, Method, ProtocolGeneration, code, error_respo
 use gatelodge_store::CallOutcome;
 use http::StatusCode;
 
-use crate::pipeline::CallRecorder;
+use crate::call_recorder::CallRecorder;
 use crate::refusal::Refusal;
 use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::responder::Responder;

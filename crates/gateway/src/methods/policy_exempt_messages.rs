@@ -9,11 +9,11 @@ use gatelodge_mcp::{
 use gatelodge_store::CallOutcome;
 use http::StatusCode;
 
+use crate::call_recorder::CallRecorder;
 use crate::pipeline::client_input::is_input_method;
-use crate::pipeline::server_message_filter::{check_response_allowed, decline_permit, send_one_way};
-use crate::pipeline::upstream_session::handshake::reopen_if_stale;
+use crate::pipeline::server_message_filter::{check_response_allowed, decline_permit};
 use crate::pipeline::{
-    CallRecorder, ForwardContext, ForwardOutcome, forward, response_for_client, response_status, rewrite_for_upstream,
+    ForwardContext, ForwardOutcome, forward, response_for_client, response_status, rewrite_for_upstream,
 };
 use crate::refusal::Refusal;
 use crate::reply;
@@ -22,6 +22,8 @@ use crate::responder::Responder;
 use crate::services::GatewayServices;
 use crate::session::{ClientResponseDestination, ProgressRelay};
 use crate::upstream::{Permit, UpstreamRequest, UpstreamResponse, UpstreamSendError};
+use crate::upstream_session::handshake::reopen_if_stale;
+use crate::upstream_session::own_request::send_one_way;
 
 /// Forwards a request that every policy allows, and its response.
 pub(crate) async fn forward_request(

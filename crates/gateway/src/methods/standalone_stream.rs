@@ -13,10 +13,7 @@ use tokio::sync::{Notify, mpsc};
 
 use super::advertised_lists::advertised_list_changes;
 use super::subscriptions_listen::notification_filter::NotificationFilter;
-use crate::pipeline::resource_subscription;
 use crate::pipeline::server_message_filter::{filter_standalone_notification, relay_server_request};
-use crate::pipeline::upstream_session::handshake::{reopen_if_stale, reopen_session};
-use crate::pipeline::upstream_session::session_recovery::{can_mean_lost_session, is_session_lost};
 use crate::refusal::Refusal;
 use crate::reply::{ReplyBody, http_response};
 use crate::request_context::{RequestContext, StreamRevalidation};
@@ -25,6 +22,9 @@ use crate::services::GatewayServices;
 use crate::session::list_changed::{ListChangedSet, list_changed_notification as changed_list};
 use crate::session::{STANDALONE_STREAM, Session, SseEventId, StandaloneStreamState};
 use crate::upstream::{Permit, UpstreamRequest, UpstreamResponse, UpstreamSendError};
+use crate::upstream_session::handshake::{reopen_if_stale, reopen_session};
+use crate::upstream_session::resource_subscription;
+use crate::upstream_session::session_recovery::{can_mean_lost_session, is_session_lost};
 
 pub(crate) const MAX_QUEUED_EVENTS: usize = 64;
 /// Delay before the upstream's stream is reopened after it has ended.

@@ -21,8 +21,8 @@ use self::notification_filter::NotificationFilter;
 use super::policy_exempt_messages::reply_failure;
 use super::standalone_stream::REVALIDATION_INTERVAL;
 use super::task_requests::{self, find_hidden_task};
-use crate::pipeline::server_message_filter::{AllowedResource, authorize_resource};
-use crate::pipeline::{CallRecorder, response_for_client, response_status};
+use crate::call_recorder::CallRecorder;
+use crate::pipeline::{response_for_client, response_status};
 use crate::refusal::Refusal;
 use crate::reply;
 use crate::request_context::{ProtocolTranslation, RequestContext, RequestSubject, StreamRevalidation};
@@ -31,6 +31,7 @@ use crate::services::GatewayServices;
 use crate::session::list_changed::{ListChangedSet, SUBSCRIPTION_ID_KEY, list_changed_notification_for};
 use crate::session::wait_for_cancel;
 use crate::upstream::{Permit, UpstreamRequest, UpstreamResponse, UpstreamSendError};
+use crate::upstream_session::resource_subscription::{AllowedResource, authorize_resource};
 
 /// Maximum number of resources in a request, the same as for a session. Each denied resource is recorded in a row of
 /// its own.

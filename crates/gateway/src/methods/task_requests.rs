@@ -9,14 +9,14 @@ use http::StatusCode;
 
 use self::tasks_list::handle_tasks_list;
 use super::call_handler;
-use crate::pipeline::CallRecorder;
+use crate::call_recorder::CallRecorder;
 use crate::pipeline::task_ownership::is_unowned_and_observed;
-use crate::pipeline::upstream_session::handshake;
 use crate::refusal::Refusal;
 use crate::reply;
 use crate::request_context::{ClientProtocol, ProtocolTranslation, RequestContext, RequestSubject};
 use crate::responder::Responder;
 use crate::services::GatewayServices;
+use crate::upstream_session::handshake;
 
 pub(crate) use self::hidden_task::find_hidden_task;
 

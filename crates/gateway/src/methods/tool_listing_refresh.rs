@@ -254,7 +254,7 @@ fn tools_list_request(ctx: &RequestContext, id: &RequestId<'_>, cursor: Option<&
     let meta = match ctx.generation() {
         ProtocolGeneration::Stateful => None,
         ProtocolGeneration::Stateless => {
-            Some(format!("\"_meta\":{}", crate::pipeline::upstream_session::protocol_probe::GATEWAY_META))
+            Some(format!("\"_meta\":{}", crate::upstream_session::protocol_probe::GATEWAY_META))
         }
     };
     let params: Vec<String> = cursor.into_iter().chain(meta).collect();

@@ -5,7 +5,7 @@ use gatelodge_mcp::{Method, ProtocolGeneration, RequestId, code, error_response,
 use gatelodge_mutants::mutant;
 use http::StatusCode;
 
-use crate::pipeline::CallRecorder;
+use crate::call_recorder::CallRecorder;
 use crate::responder::Responder;
 use crate::services::GatewayServices;
 

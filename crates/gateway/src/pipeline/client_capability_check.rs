@@ -16,13 +16,14 @@ use gatelodge_store::CallOutcome;
 use http::StatusCode;
 use memchr::memmem::Finder;
 
-use super::upstream_session::protocol_probe::GATEWAY_META_WITH_TASKS;
-use super::{await_own_response, reserve};
+use super::reserve;
 use crate::body::ReceivedBody;
 use crate::refusal::Refusal;
 use crate::request_context::{ClientProtocol, ProtocolTranslation, RequestContext};
 use crate::services::GatewayServices;
 use crate::upstream::{Permit, StatelessHeaders, UpstreamRequest, UpstreamSendError};
+use crate::upstream_session::own_request::await_own_response;
+use crate::upstream_session::protocol_probe::GATEWAY_META_WITH_TASKS;
 
 impl RequestContext {
     fn client_capabilities(&self) -> ClientCapabilities {

@@ -19,18 +19,18 @@ use tokio::sync::oneshot;
 use super::client_capability_check::{
     INPUT_FINDER, MISSING_CAPABILITY_ACTION, missing_capability, missing_capability_refusal,
 };
-use super::server_message_filter::{check_response_allowed, is_server_request_allowed, send_one_way};
-use super::{
-    CallRecorder, ClientInputRequest, ForwardContext, MAX_SERVER_REQUESTS_PER_ROUND, SuspendedCall,
-    SuspendedCallBinding, result_text, rewrite_for_upstream, wait_or_cancel,
-};
+use super::server_message_filter::{check_response_allowed, is_server_request_allowed};
+use super::{ForwardContext, MAX_SERVER_REQUESTS_PER_ROUND, rewrite_for_upstream, wait_or_cancel};
 use crate::body::ReceivedBody;
+use crate::call_recorder::CallRecorder;
 use crate::refusal::Refusal;
 use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::responder::Responder;
 use crate::services::GatewayServices;
 use crate::session::ClientResponseDestination;
+use crate::suspended_calls::{ClientInputRequest, SuspendedCall, SuspendedCallBinding};
 use crate::upstream::{Permit, UpstreamRequest, UpstreamResponse, UpstreamSendError, UpstreamSessionLink};
+use crate::upstream_session::own_request::{result_text, send_one_way};
 
 /// Builds the suspended call for an upstream that asks for client input.
 pub(crate) fn build_suspended_call(

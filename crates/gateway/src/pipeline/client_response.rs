@@ -13,10 +13,10 @@ use gatelodge_store::CallOutcome;
 use memchr::memmem;
 
 use super::ForwardContext;
-use super::forward::is_id_of_call;
 use crate::body::tool_result::{IS_ERROR_FINDER, is_tool_error};
 use crate::body::{MessageBody, ReceivedBody};
 use crate::request_context::{ProtocolTranslation, RequestContext};
+use crate::upstream_session::own_request::is_id_of_call;
 
 /// Returns a response in the form that the client expects, and its outcome for the call log.
 pub(crate) fn response_for_client(

@@ -6,17 +6,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use gatelodge_json::JsonDocumentText;
 use gatelodge_mcp::{
-    ClientRequest, Method, RequestId, RequestRewrite, ServerMessage, ServerResponseOffsets, code, read_server_message,
+    ClientRequest, RequestId, RequestRewrite, ServerMessage, ServerResponseOffsets, code, read_server_message,
 };
 use gatelodge_store::CallId;
 use http::StatusCode;
 
 use super::client_response::segmented_reply_spans;
-use super::upstream_session::handshake;
-use super::upstream_session::protocol_probe::{reprobe, reprobe_if_stateless};
-use super::upstream_session::session_recovery::{
-    SessionEpoch, can_mean_lost_session, has_expirable_session, recover_session,
-};
 use super::{UpstreamStreamResumption, client_input, server_message_filter};
 use crate::body::{MessageBody, ReceivedBody};
 use crate::request_context::{ClientProtocol, ProtocolTranslation, RequestContext};
@@ -27,6 +22,12 @@ use crate::session::{ProgressRelay, wait_for_cancel};
 use crate::telemetry::SpanOutcome;
 use crate::upstream::{
     ListResponseBaseline, Permit, UpstreamRequest, UpstreamResponse, UpstreamSendError, UpstreamSessionLink,
+};
+use crate::upstream_session::handshake;
+use crate::upstream_session::own_request::is_id_of_call;
+use crate::upstream_session::protocol_probe::{reprobe, reprobe_if_stateless};
+use crate::upstream_session::session_recovery::{
+    SessionEpoch, can_mean_lost_session, has_expirable_session, recover_session,
 };
 
 /// How long to wait for further server requests after the first: servers that need several inputs at once send their
@@ -67,17 +68,8 @@ pub(crate) fn rewrite_for_upstream(
     };
     let mut outgoing = ctx.request_for_upstream(UpstreamRequest::request(text, call), method, about);
     outgoing.span = span.map(Box::new);
-    outgoing.may_send_requests = can_request_input(request.method());
+    outgoing.may_send_requests = request.method().can_request_input();
     outgoing
-}
-
-/// Returns whether the upstream may ask the client for input before it responds.
-pub(crate) fn can_request_input(method: &Method<'_>) -> bool {
-    matches!(method, Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead)
-}
-
-pub(super) fn is_id_of_call(id: &RequestId<'_>, call: CallId) -> bool {
-    id.as_str() == Some(call.as_str())
 }
 
 /// Outcome of an exchange with an upstream.

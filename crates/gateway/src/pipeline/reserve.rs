@@ -4,7 +4,7 @@ use gatelodge_mutants::mutant;
 use gatelodge_policy::{AllowTerms, LimitScope};
 use gatelodge_store::{CounterCharge, CounterOwner, Reservation, ReserveOutcome, StoreError};
 
-use super::CallRecorder;
+use crate::call_recorder::CallRecorder;
 use crate::refusal::Refusal;
 use crate::request_context::RequestContext;
 use crate::services::GatewayServices;

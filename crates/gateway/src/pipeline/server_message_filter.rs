@@ -1,23 +1,24 @@
 //! Handles notifications and requests from servers.
 
-use std::sync::Arc;
-
 use gatelodge_json::{JsonLimits, read};
 use gatelodge_mcp::translate::without_members;
 use gatelodge_mcp::{Method, RequestId, ServerNotification, ServerRequest, code, error_response, result_response};
 use gatelodge_mutants::mutant;
-use gatelodge_policy::{Decision, Reason, ReasonCode, decide};
+use gatelodge_policy::{Decision, Reason, ReasonCode};
 use gatelodge_store::{CallOutcome, EnforcementMode};
 
 use super::client_input::are_input_requests_allowed;
-use super::{CallRecorder, ForwardContext, TOO_MANY_SUSPENDED_CALLS_MESSAGE, client_capability_check, task_ownership};
+use super::{ForwardContext, client_capability_check, task_ownership};
+use crate::call_recorder::CallRecorder;
 use crate::refusal::Refusal;
 use crate::request_context::{ClientProtocol, ProtocolTranslation, RequestContext, RequestSubject};
 use crate::services::GatewayServices;
 use crate::session::ClientResponseDestination;
 use crate::session::list_changed::SUBSCRIPTION_ID_KEY;
-use crate::upstream::permit::PermitProof;
-use crate::upstream::{Permit, UpstreamRequest, UpstreamSendError};
+use crate::suspended_calls::TOO_MANY_SUSPENDED_CALLS_MESSAGE;
+use crate::upstream::{Permit, UpstreamRequest};
+use crate::upstream_session::own_request::send_one_way;
+use crate::upstream_session::resource_subscription::authorize_resource;
 
 /// Returns the part of a notification that the client of a call may receive; `None` if it is not for this client.
 pub(crate) async fn filter_call_notification(
@@ -135,32 +136,6 @@ async fn authorize_notification(
     }
 }
 
-/// Checks that the grant may be notified of changes to a resource, which requires permission to read it.
-pub(crate) fn authorize_resource(
-    gw: &GatewayServices,
-    ctx: &RequestContext,
-    uri: &str,
-) -> Result<AllowedResource, Reason> {
-    if ctx.server_access.mode == EnforcementMode::Enforce && !mutant!("resource-update-skips-policy") {
-        evaluate_policy(gw, ctx, &RequestSubject::Resource { uri: uri.into() })?;
-    }
-    Ok(AllowedResource { uri: uri.to_owned() })
-}
-
-/// A resource that the policy lets the grant watch. Created only by [`authorize_resource`].
-#[derive(Debug)]
-pub(crate) struct AllowedResource {
-    uri: String,
-}
-
-impl PermitProof for AllowedResource {}
-
-impl AllowedResource {
-    pub fn uri(&self) -> &str {
-        &self.uri
-    }
-}
-
 /// Evaluates a server request. If it is allowed, returns the message for the client; otherwise declines it.
 pub(crate) async fn relay_server_request(
     gw: &GatewayServices,
@@ -235,7 +210,9 @@ pub(crate) fn check_response_allowed(
     name: &str,
     recorder: &mut CallRecorder,
 ) -> Result<(), Refusal> {
-    let Err(reason) = evaluate_policy(gw, ctx, &RequestSubject::Method { name }) else { return Ok(()) };
+    let Decision::Deny(reason) = ctx.decide(&RequestSubject::Method { name }, None, gw.clock.now()) else {
+        return Ok(());
+    };
     // The client knows of the call, so the denial need not be disguised as "not found".
     let message = format!("the policy does not let the server ask `{name}`; your response was not sent").into();
     let refusal = Refusal::Denied(Reason { code: ReasonCode::Denied, message, ..reason });
@@ -304,40 +281,12 @@ fn authorize_server_request(
     name: &str,
     recorder: &mut CallRecorder,
 ) -> Result<(), Refusal> {
-    match evaluate_policy(gw, ctx, &RequestSubject::Method { name }) {
-        Ok(rule) => recorder.record_allowed(rule.as_ref()),
-        Err(reason) if ctx.server_access.mode == EnforcementMode::Observe => {
+    match ctx.decide(&RequestSubject::Method { name }, None, gw.clock.now()) {
+        Decision::Allow(terms) => recorder.record_allowed(terms.rule.as_ref()),
+        Decision::Deny(reason) if ctx.server_access.mode == EnforcementMode::Observe => {
             recorder.record_observed_denial(&Refusal::Denied(reason))
         }
-        Err(reason) => return Err(Refusal::Denied(reason)),
+        Decision::Deny(reason) => return Err(Refusal::Denied(reason)),
     }
     Ok(())
-}
-
-/// Evaluates the policy for a server request or for updates of a resource, and returns the rule that allows it.
-fn evaluate_policy(
-    gw: &GatewayServices,
-    ctx: &RequestContext,
-    subject: &RequestSubject<'_>,
-) -> Result<Option<Arc<str>>, Reason> {
-    let Some(policy) = &ctx.server_access.policy else { return Err(Reason::no_policy()) };
-    match decide(&policy.policy, &subject.to_policy_call(ctx, None), gw.clock.now()) {
-        Decision::Allow(terms) => Ok(terms.rule),
-        Decision::Deny(reason) => Err(reason),
-    }
-}
-
-/// Sends a notification or response, and returns the HTTP status.
-pub(crate) async fn send_one_way(
-    gw: &GatewayServices,
-    ctx: &RequestContext,
-    permit: Permit,
-) -> Result<u16, UpstreamSendError> {
-    let sending = gw.upstream_client.send(&ctx.upstream, permit);
-    let sent = tokio::time::timeout(gw.settings.connect_timeout * 2, sending).await;
-    let mut exchange = sent.unwrap_or(Err(UpstreamSendError::Timeout))?;
-    let status = exchange.status;
-    // Reading the response to its end frees the connection.
-    let _ = tokio::time::timeout(gw.settings.connect_timeout, exchange.next_message()).await;
-    if status.is_success() { Ok(status.as_u16()) } else { Err(UpstreamSendError::Status(status.as_u16())) }
 }

@@ -9,7 +9,7 @@ use gatelodge_mcp::{
     ClientRequest, Method, ServerMessage, ServerRequest, ServerResponsePayload, find_created_task, read_server_message,
 };
 use gatelodge_mutants::mutant;
-use gatelodge_policy::{Decision, decide};
+use gatelodge_policy::Decision;
 use gatelodge_store::{EnforcementMode, IdDigest, StoreError, TaskOwner};
 use memchr::memmem::Finder;
 use tracing::warn;
@@ -35,13 +35,9 @@ pub(crate) fn is_task_visible(gw: &GatewayServices, ctx: &RequestContext, tool: 
     if ctx.server_access.mode == EnforcementMode::Observe {
         return true;
     }
-    let Some(policy) = &ctx.server_access.policy else { return false };
     let listing = ctx.tool_registry().current();
     let subject = RequestSubject::Task { id: "".into(), tool: tool.to_owned() };
-    matches!(
-        decide(&policy.policy, &subject.to_policy_call(ctx, listing.as_deref()), gw.clock.now()),
-        Decision::Allow(_)
-    )
+    matches!(ctx.decide(&subject, listing.as_deref(), gw.clock.now()), Decision::Allow(_))
 }
 
 /// Returns the key of a task. A session with its own process or connection has its own tasks, whose ids may clash with

@@ -10,17 +10,19 @@ use gatelodge_store::CallId;
 use http::{HeaderMap, StatusCode};
 
 use super::AllowedCallResult;
+use crate::call_recorder::CallRecorder;
 use crate::pipeline::{
-    CallRecorder, CallReservation, ForwardContext, ForwardOutcome, SuspendedCall, SuspendedCallBinding,
-    call_cancellation, can_request_input, client_capability_check, client_input, forward, parsed_response_for_client,
-    relay_until_response, response_status, rewrite_for_upstream,
+    CallReservation, ForwardContext, ForwardOutcome, client_capability_check, client_input, forward,
+    parsed_response_for_client, relay_until_response, response_status, rewrite_for_upstream,
 };
 use crate::request_context::{ProtocolTranslation, RequestContext, RequestSubject};
 use crate::responder::Responder;
 use crate::runtime::deadline_timer::{DeadlineTimer, timeout};
 use crate::services::GatewayServices;
 use crate::session::ProgressRelay;
+use crate::suspended_calls::{SuspendedCall, SuspendedCallBinding};
 use crate::upstream::{Permit, UpstreamRequest, UpstreamResponse, UpstreamSendError};
+use crate::upstream_session::call_cancellation;
 
 /// How many times an upstream may ask for client input before it responds.
 const MAX_INPUT_ROUNDS: usize = 16;
@@ -127,7 +129,7 @@ impl CallRounds<'_> {
             progress: self.progress.as_deref(),
             cancels_on_disconnect: false,
             is_client_request: true,
-            can_suspend: can_request_input(self.request.method()),
+            can_suspend: self.request.method().can_request_input(),
             previous_response: None,
             deadline_timer: self.deadline_timer.as_deref(),
         };
@@ -236,7 +238,7 @@ impl CallRounds<'_> {
                 "the server asks for input that the policy or the client does not allow".to_owned(),
             ));
         }
-        if can_request_input(request.method())
+        if request.method().can_request_input()
             && let Some(text) = client_input::url_elicitation_result(gw, ctx, &message).await?
         {
             return Ok(AllowedCallResult::LocalReply { text: gatelodge_mcp::result_response(request.id(), &text) });

@@ -3,15 +3,16 @@
 use gatelodge_mcp::ClientRequest;
 
 use super::resumed_call::{find_suspended_context, request_state};
+use crate::call_recorder::CallRecorder;
 use crate::methods::missing_upstream_methods;
 use crate::pipeline::authorize::early_denial;
-use crate::pipeline::upstream_session::{handshake, pooled_session};
-use crate::pipeline::{CallRecorder, ForwardContext, abandoned_outcome, wait_or_cancel};
+use crate::pipeline::{ForwardContext, abandoned_outcome, wait_or_cancel};
 use crate::refusal::Refusal;
 use crate::request_context::{RequestContext, RequestSubject};
 use crate::responder::Responder;
 use crate::services::GatewayServices;
 use crate::upstream::UpstreamSendError;
+use crate::upstream_session::{handshake, pooled_session};
 
 /// Message recorded for a call whose client disconnected while the call waited for an exclusive session.
 const CLIENT_LEFT_MESSAGE: &str = "the client disconnected while the call was queued; the call was not sent";

@@ -4,11 +4,13 @@ use gatelodge_mcp::http_headers::ProtocolError;
 use gatelodge_mcp::{ClientRequest, code};
 use http::StatusCode;
 
-use crate::pipeline::{CallRecorder, SuspendedCall, SuspendedCallBinding, client_input};
+use crate::call_recorder::CallRecorder;
+use crate::pipeline::client_input;
 use crate::refusal::Refusal;
 use crate::request_context::{ProtocolTranslation, RequestContext, RequestSubject};
 use crate::responder::Responder;
 use crate::services::GatewayServices;
+use crate::suspended_calls::{SuspendedCall, SuspendedCallBinding};
 
 /// Finds the suspended call that the request resumes, and returns a context with that call's session. The call's
 /// in-flight guard moves to the responder.

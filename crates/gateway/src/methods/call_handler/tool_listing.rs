@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::call_recorder::CallRecorder;
 use crate::methods::tool_listing_refresh::listing_for_tool;
-use crate::pipeline::CallRecorder;
 use crate::pipeline::authorize::{find_fresh_listing, hidden_reason};
 use crate::refusal::Refusal;
 use crate::request_context::{RequestContext, RequestSubject};

@@ -5,8 +5,8 @@ use gatelodge_mutants::mutant;
 use gatelodge_store::CallOutcome;
 
 use super::tool_listing::as_unsent_refusal;
+use crate::call_recorder::CallRecorder;
 use crate::methods::resources_subscribe;
-use crate::pipeline::CallRecorder;
 use crate::pipeline::authorize::hidden_reason;
 use crate::refusal::Refusal;
 use crate::reply;

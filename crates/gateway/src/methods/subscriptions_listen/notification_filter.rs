@@ -5,10 +5,11 @@ use gatelodge_json::{JsonKind, JsonLimits, JsonValue, read};
 use gatelodge_mcp::translate::to_json_string;
 use gatelodge_mcp::{ClientRequest, Method, RequestId, ServerNotification};
 
-use crate::pipeline::server_message_filter::{AllowedResource, filter_standalone_notification};
+use crate::pipeline::server_message_filter::filter_standalone_notification;
 use crate::request_context::RequestContext;
 use crate::services::GatewayServices;
 use crate::session::list_changed::{ListChangedSet, SUBSCRIPTION_ID_KEY};
+use crate::upstream_session::resource_subscription::AllowedResource;
 
 /// The members of a listen request that the gateway knows.
 const KNOWN_NOTIFICATION_KEYS: [&str; 5] =

@@ -14,14 +14,13 @@ use tokio::sync::mpsc;
 use super::notification_filter::NotificationFilter;
 use super::{SubscriptionListener, SubscriptionStreamEnd, resource_uris, wait_for_client_end};
 use crate::methods::standalone_stream::{REVALIDATION_INTERVAL, follow_upstream_stream};
-use crate::pipeline::resource_subscription::send_subscription;
-use crate::pipeline::server_message_filter::AllowedResource;
 use crate::request_context::RequestContext;
 use crate::responder::Responder;
 use crate::services::GatewayServices;
 use crate::session::Session;
 use crate::session::list_changed::{ListChangedSet, SUBSCRIPTION_ID_KEY};
 use crate::upstream::UpstreamSendError;
+use crate::upstream_session::resource_subscription::{AllowedResource, send_subscription};
 
 /// Time limit for all subscribe requests of a listener.
 const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(20);

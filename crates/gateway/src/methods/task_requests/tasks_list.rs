@@ -8,10 +8,11 @@ use http::StatusCode;
 
 use super::hidden_task::ensure_tool_listing;
 use super::{reject, reply_refusal};
+use crate::call_recorder::CallRecorder;
 use crate::methods::list_requests::{ListFetchResult, ListRequest, UNKNOWN_CURSOR_MESSAGE, fetch_list};
 use crate::methods::policy_exempt_messages::reply_failure;
+use crate::pipeline::response_for_client;
 use crate::pipeline::task_ownership::{is_task_visible, is_unowned_and_observed, owned_tasks, task_id_hash};
-use crate::pipeline::{CallRecorder, response_for_client};
 use crate::refusal::Refusal;
 use crate::request_context::RequestContext;
 use crate::responder::Responder;

@@ -3,7 +3,7 @@
 use gatelodge_mcp::code;
 use http::{Response, StatusCode};
 
-use crate::pipeline::CallRecorder;
+use crate::call_recorder::CallRecorder;
 use crate::reply::{ReplyBody, http_response};
 use crate::services::GatewayServices;
 

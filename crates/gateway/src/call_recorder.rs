@@ -1,5 +1,7 @@
 //! Call records: an intent row before a call is sent and an outcome row after it, or a single row for a refusal.
 
+mod argument_redaction;
+
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -110,10 +112,8 @@ impl CallRecorder {
         self.record.argument_keys = keys;
         self.record.arguments_digest = Some(arguments_digest(arguments, ctx.streaming_digest.as_deref()));
         if ctx.upstream.config().log_arguments {
-            self.record.arguments = Some(
-                crate::pipeline::argument_redaction::redacted_arguments(arguments, ctx.upstream.secret_redactor())
-                    .into(),
-            );
+            self.record.arguments =
+                Some(argument_redaction::redacted_arguments(arguments, ctx.upstream.secret_redactor()).into());
         }
     }
 

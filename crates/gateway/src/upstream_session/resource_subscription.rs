@@ -5,14 +5,45 @@ use std::sync::Arc;
 use gatelodge_mcp::Method;
 use gatelodge_mcp::translate::to_json_string;
 use gatelodge_mutants::mutant;
+use gatelodge_policy::{Decision, Reason};
+use gatelodge_store::EnforcementMode;
 
-use super::server_message_filter::{AllowedResource, authorize_resource};
-use super::{await_own_response, result_text};
+use super::own_request::{await_own_response, result_text};
 use crate::refusal::Refusal;
-use crate::request_context::RequestContext;
+use crate::request_context::{RequestContext, RequestSubject};
 use crate::services::GatewayServices;
 use crate::session::Session;
+use crate::upstream::permit::PermitProof;
 use crate::upstream::{Permit, UpstreamRequest};
+
+/// Checks that the grant may be notified of changes to a resource, which requires permission to read it.
+pub(crate) fn authorize_resource(
+    gw: &GatewayServices,
+    ctx: &RequestContext,
+    uri: &str,
+) -> Result<AllowedResource, Reason> {
+    if ctx.server_access.mode == EnforcementMode::Enforce && !mutant!("resource-update-skips-policy") {
+        if let Decision::Deny(reason) = ctx.decide(&RequestSubject::Resource { uri: uri.into() }, None, gw.clock.now())
+        {
+            return Err(reason);
+        }
+    }
+    Ok(AllowedResource { uri: uri.to_owned() })
+}
+
+/// A resource that the policy lets the grant watch. Created only by [`authorize_resource`].
+#[derive(Debug)]
+pub(crate) struct AllowedResource {
+    uri: String,
+}
+
+impl PermitProof for AllowedResource {}
+
+impl AllowedResource {
+    pub fn uri(&self) -> &str {
+        &self.uri
+    }
+}
 
 /// Restores the session's subscriptions in the background after the server has reopened the session. Does nothing if
 /// they have already been restored or are being restored.

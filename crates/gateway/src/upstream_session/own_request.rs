@@ -1,13 +1,13 @@
-//! Responses to the gateway's own requests.
+//! The gateway's own messages to a server, and the responses to them.
 
 use bytes::Bytes;
 use gatelodge_json::{JsonLimits, read};
-use gatelodge_mcp::{ServerMessage, ServerResponsePayload, read_server_message};
+use gatelodge_mcp::{RequestId, ServerMessage, ServerResponsePayload, read_server_message};
 use gatelodge_store::CallId;
 
-use super::forward::is_id_of_call;
+use crate::request_context::RequestContext;
 use crate::services::GatewayServices;
-use crate::upstream::{UpstreamResponse, UpstreamSendError};
+use crate::upstream::{Permit, UpstreamResponse, UpstreamSendError};
 
 /// Waits for the response to one of the gateway's own requests and drops all messages that precede it.
 pub(crate) async fn await_own_response(
@@ -38,4 +38,24 @@ pub(crate) fn result_text(message: &Bytes, limits: &JsonLimits) -> Result<Option
     let ServerResponsePayload::Result(result) = reply.payload() else { return Ok(None) };
     read(result.as_bytes(), limits).map_err(|_| unreadable())?;
     Ok(Some(message.slice_ref(result.as_bytes())))
+}
+
+/// Returns whether an id is the one under which the gateway sent a call.
+pub(crate) fn is_id_of_call(id: &RequestId<'_>, call: CallId) -> bool {
+    id.as_str() == Some(call.as_str())
+}
+
+/// Sends a notification or response, and returns the HTTP status.
+pub(crate) async fn send_one_way(
+    gw: &GatewayServices,
+    ctx: &RequestContext,
+    permit: Permit,
+) -> Result<u16, UpstreamSendError> {
+    let sending = gw.upstream_client.send(&ctx.upstream, permit);
+    let sent = tokio::time::timeout(gw.settings.connect_timeout * 2, sending).await;
+    let mut exchange = sent.unwrap_or(Err(UpstreamSendError::Timeout))?;
+    let status = exchange.status;
+    // Reading the response to its end frees the connection.
+    let _ = tokio::time::timeout(gw.settings.connect_timeout, exchange.next_message()).await;
+    if status.is_success() { Ok(status.as_u16()) } else { Err(UpstreamSendError::Status(status.as_u16())) }
 }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use gatelodge_mcp::{Method, RequestId, code, error_response};
 use gatelodge_store::CallId;
 
-use super::SuspendedCall;
 use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::services::GatewayServices;
 use crate::session::Session;
+use crate::suspended_calls::SuspendedCall;
 use crate::upstream::{Permit, Upstream, UpstreamRequest, UpstreamSessionLink};
 
 impl GatewayServices {

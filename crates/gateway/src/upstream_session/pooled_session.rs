@@ -11,7 +11,6 @@ use sha2::{Digest, Sha256};
 use super::handshake::{HandshakeResult, handshake_timeout, handshake_upstream, start_timeout};
 use super::protocol_probe::probe_is_stateless;
 use super::session_slot::reserve_session_slot;
-use crate::pipeline::can_request_input;
 use crate::refusal::Refusal;
 use crate::request_context::{ClientProtocol, RequestContext, StatelessClient};
 use crate::services::GatewayServices;
@@ -77,7 +76,7 @@ pub(crate) fn needs_exclusive_session(ctx: &RequestContext, request: &ClientRequ
             UpstreamSessionLink::Process(_) | UpstreamSessionLink::Sse(_)
         )
     };
-    can_request_input(request.method())
+    request.method().can_request_input()
         && client.client_capabilities.can_answer_server_requests()
         && client.upstream_session.as_ref().is_some_and(is_one_stream)
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tracing::{info, warn};
 
-use super::GatewayServices;
+use crate::services::GatewayServices;
 use crate::upstream::CollectorClient;
 
 /// Interval between housekeeping runs, which end idle sessions and write the counted authentication failures.

@@ -8,9 +8,9 @@ use gatelodge_mcp::translate::to_json_string;
 use gatelodge_mcp::{ClientMessage, Method, ProtocolGeneration, RequestId, Revision, read_client_message};
 use gatelodge_mutants::mutant;
 
+use super::own_request::{await_own_response, result_text, send_one_way};
+use super::resource_subscription;
 use super::session_slot::{PROCESS_START_TIMEOUT, evict_process_if_full};
-use crate::pipeline::server_message_filter::send_one_way;
-use crate::pipeline::{await_own_response, resource_subscription, result_text};
 use crate::request_context::RequestContext;
 use crate::services::GatewayServices;
 use crate::session::{Session, protocol_version_header};

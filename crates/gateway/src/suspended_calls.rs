@@ -15,7 +15,7 @@ use gatelodge_mcp::{ClientRequest, Method, RequestId, ServerRequest};
 use gatelodge_store::{CallId, GrantId, ServerName};
 use sha2::{Digest, Sha256};
 
-use super::CallRecorder;
+use crate::call_recorder::CallRecorder;
 use crate::request_context::{RequestContext, RequestSubject};
 use crate::runtime::InFlightGuard;
 use crate::session::{ExclusiveSession, Session, SessionUseGuard};

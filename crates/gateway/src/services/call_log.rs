@@ -3,10 +3,10 @@
 use gatelodge_store::{CallRecord, RecordKind};
 use tracing::{error, info, warn};
 
-use super::CallRecorder;
+use super::GatewayServices;
+use crate::call_recorder::CallRecorder;
 use crate::refusal::Refusal;
 use crate::request_context::RequestContext;
-use crate::services::GatewayServices;
 
 impl GatewayServices {
     /// Starts a record that contains the client and the server but no request.

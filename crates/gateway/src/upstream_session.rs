@@ -1,0 +1,11 @@
+//! Work on the upstream's side of a call that the gateway does on its own account: finding out which protocol a server
+//! speaks, the handshake, sessions that a server has lost, cancellation, and subscriptions.
+
+pub(crate) mod call_cancellation;
+pub(crate) mod handshake;
+pub(crate) mod own_request;
+pub(crate) mod pooled_session;
+pub(crate) mod protocol_probe;
+pub(crate) mod resource_subscription;
+pub(crate) mod session_recovery;
+pub(crate) mod session_slot;
