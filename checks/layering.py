@@ -108,6 +108,12 @@ PERMIT_PROOFS = {
     "crates/gateway/src/pipeline/reserve.rs": ["PermitProof for CallReservation"],
     "crates/gateway/src/upstream_session/resource_subscription.rs": ["PermitProof for AllowedResource"],
 }
+# Which protocol generation the client or the server speaks is known where a request enters and leaves. The steps of a
+# call ask the request context what follows from it.
+PROTOCOL_GENERATION = re.compile(
+    r"\b(ProtocolGeneration|ProtocolTranslation|ClientProtocol|Stateful|Stateless|is_local\(\)|is_absent_in|supports_stateless"
+    r"|generation\(\)\s*[=!]=|translation\(\)|Revision::R\w+)")
+WITHOUT_GENERATIONS = re.compile(r"crates/gateway/src/(pipeline|methods)(\.rs$|/)")
 # The command line is the edge, and the testkit is for tests. `bench` and `fuzz` are outside `crates/` and `tools/`.
 EDGE = ["cli", "testkit"]
 # The modules of the indexer's program, by their first name below `src`. Its library is pure.
@@ -209,6 +215,10 @@ def check_lines(root: Path) -> list[str]:
         for proof in PERMIT_PROOF.findall(text):
             if " ".join(proof.split()) not in PERMIT_PROOFS.get(place.as_posix(), []):
                 findings.append(f"{place}: `{proof}` would let messages through without a decision")
+        if WITHOUT_GENERATIONS.match(place.as_posix()):
+            for hit in PROTOCOL_GENERATION.finditer(without_comments(text)):
+                line = text.count("\n", 0, hit.start()) + 1
+                findings.append(f"{place}:{line}: `{hit[0]}` depends on the protocol generation; ask the request context")
         patterns = ONLY_AT_THE_EDGE | (NOT_IN_PURE if crate_name in PURE + PURE_LIBRARIES else {})
         for what, pattern in patterns.items():
             if what in EXEMPT.get(crate_name, []):
@@ -217,6 +227,11 @@ def check_lines(root: Path) -> list[str]:
                 line = text.count("\n", 0, hit.start()) + 1
                 findings.append(f"{place}:{line}: {what} (`{hit[0].split()[0]}`) belongs at the edge")
     return findings
+
+
+def without_comments(text: str) -> str:
+    """Blank out line comments, so that positions stay the same."""
+    return re.sub(r"//[^\n]*", lambda comment: " " * len(comment[0]), text)
 
 
 def check(root: Path, module_layers: dict[str, list[list[str | tuple[str, ...]]]]) -> list[str]:
@@ -235,11 +250,13 @@ def check(root: Path, module_layers: dict[str, list[list[str | tuple[str, ...]]]
 
 # ---- self-test -------------------------------------------------------------------------------
 
-def crate(folder: Path, name: str, dependencies: str = "", source: str = "") -> None:
-    (folder / "src").mkdir(parents=True, exist_ok=True)
+def crate(folder: Path, name: str, dependencies: str = "", source: str = "", file: str = "lib.rs") -> None:
+    written = folder / "src" / file
+    written.parent.mkdir(parents=True, exist_ok=True)
     manifest = f'[package]\nname = "{name}"\nversion = "1.0.0"\nedition = "2024"\n{dependencies}\n'
     (folder / "Cargo.toml").write_text(manifest)
-    (folder / "src/lib.rs").write_text(source)
+    (folder / "src/lib.rs").touch()
+    written.write_text(source)
 
 
 def small_workspace(root: Path) -> None:
@@ -303,6 +320,12 @@ DELIBERATE = [
     (("crates/json", "gatelodge-json", "", "fn f() { Instant::now(); }\n"), "a monotonic clock"),
     (("crates/json", "gatelodge-json", "", "impl PermitProof for A {}\n"), "would let messages through"),
     (("crates/server", "gatelodge-server", "", "fn f() { std::env::var(\"A\"); println!(); }\n"), "lib.rs:1: printing"),
+    (("crates/gateway", "gatelodge-gateway", "", "fn f() {\n    ctx.translation();\n}\n", "pipeline/reserve.rs"),
+     "reserve.rs:2: `translation()` depends on the protocol generation"),
+    (("crates/gateway", "gatelodge-gateway", "", "fn f() { ctx.generation() == G; }\n", "methods/tools/call.rs"),
+     "`generation() ==` depends on the protocol generation"),
+    (("crates/gateway", "gatelodge-gateway", "", "// Stateless\nuse mcp::ClientProtocol;\n", "methods.rs"),
+     "methods.rs:2: `ClientProtocol` depends on the protocol generation"),
     (("crates/policy", "gatelodge-policy", POLICY_ON_JSON, "mod extra {}\n"), "module `extra` is in no layer"),
 ]
 

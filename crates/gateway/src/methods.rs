@@ -5,7 +5,6 @@ pub(crate) mod call_handler;
 pub(crate) mod dispatch;
 pub(crate) mod initialize;
 pub(crate) mod list_requests;
-pub(crate) mod missing_upstream_methods;
 pub(crate) mod policy_exempt_messages;
 pub(crate) mod resources_subscribe;
 pub(crate) mod standalone_stream;

@@ -7,21 +7,15 @@ pub(crate) mod client_input;
 mod client_response;
 mod forward;
 mod reserve;
-mod response_status;
 pub(crate) mod server_message_filter;
 pub(crate) mod task_ownership;
-mod upstream_param_headers;
 mod upstream_stream_resumption;
 
 use self::upstream_stream_resumption::UpstreamStreamResumption;
 
-pub(crate) use client_response::{
-    RESULT_TYPE_COMPLETE, parsed_response_for_client, response_for_client, without_result_type,
-};
+pub(crate) use client_response::{parsed_response_for_client, response_for_client};
 pub(crate) use forward::{
     ForwardContext, ForwardOutcome, MAX_SERVER_REQUESTS_PER_ROUND, abandoned_outcome, forward, relay_until_response,
     rewrite_for_upstream, wait_or_cancel,
 };
 pub(crate) use reserve::{CallReservation, reserve};
-pub(crate) use response_status::response_status;
-pub(crate) use upstream_param_headers::upstream_param_headers;

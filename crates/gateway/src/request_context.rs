@@ -1,17 +1,20 @@
 //! The context of one request: grant, server, policy, client protocol, session and trace.
 
+mod client_leg;
 mod client_protocol;
 mod in_flight_guard;
 mod minimum_revision;
 mod request_subject;
 mod stream_revalidation;
+mod task_protocol;
+mod translation;
+mod upstream_leg;
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 
 use gatelodge_mcp::http_headers::ProtocolError;
-use gatelodge_mcp::translate::to_stateful;
 use gatelodge_mcp::{ProtocolGeneration, Revision};
 use gatelodge_policy::{Decision, Reason, decide};
 use gatelodge_store::{CallId, Clock};
@@ -20,16 +23,15 @@ use jiff::Timestamp;
 use crate::active_policy::GrantServerAccess;
 use crate::body::arguments_digest::StreamingDigest;
 use crate::config_snapshot::ActiveGrant;
-use crate::session::{ClientInfo, ExclusiveSession, Session};
+use crate::session::{ClientInfo, Session};
 use crate::telemetry::{RequestTrace, UpstreamRequestSpan, UpstreamSpanContext, UpstreamSpanTarget};
-use crate::upstream::{
-    StatelessHeaders, ToolListCacheKey, ToolListing, ToolRegistry, Upstream, UpstreamRequest, UpstreamSessionLink,
-    UpstreamTool, UpstreamTransport,
-};
+use crate::upstream::{ToolListCacheKey, ToolListing, ToolRegistry, Upstream, UpstreamTransport};
 
-pub(crate) use self::client_protocol::{ClientContext, ClientProtocol, ProtocolTranslation, StatelessClient};
+pub(crate) use self::client_protocol::{ClientContext, ClientProtocol, StatelessClient};
 pub(crate) use self::request_subject::{RequestSubject, parse_subject};
 pub(crate) use self::stream_revalidation::StreamRevalidation;
+pub(crate) use self::translation::ProtocolTranslation;
+pub(crate) use self::upstream_leg::GATEWAY_META;
 
 /// Client address recorded for a stdio client.
 pub(crate) const STDIO_ADDRESS: &str = "stdio";
@@ -75,36 +77,6 @@ impl RequestContext {
         self.client_protocol.session()
     }
 
-    pub fn translation(&self) -> ProtocolTranslation {
-        match &self.client_protocol {
-            ClientProtocol::Stateful(Some(session)) if session.negotiated.is_upstream_stateless() => {
-                ProtocolTranslation::ToStateless
-            }
-            ClientProtocol::Stateless(stateless) if stateless.upstream_session.is_some() => {
-                ProtocolTranslation::ToStateful
-            }
-            ClientProtocol::Stateful(_) | ClientProtocol::Stateless(_) => ProtocolTranslation::None,
-        }
-    }
-
-    /// Returns the session with the upstream.
-    pub fn upstream_session(&self) -> Option<&Arc<Session>> {
-        match &self.client_protocol {
-            ClientProtocol::Stateful(session) => {
-                session.as_ref().filter(|session| !session.negotiated.is_upstream_stateless())
-            }
-            ClientProtocol::Stateless(stateless) => stateless.upstream_session.as_ref(),
-        }
-    }
-
-    /// Returns the guard held by a call that uses the upstream session exclusively.
-    pub fn exclusive_session(&self) -> Option<&Arc<ExclusiveSession>> {
-        match &self.client_protocol {
-            ClientProtocol::Stateful(_) => None,
-            ClientProtocol::Stateless(stateless) => stateless.exclusive_session.as_ref(),
-        }
-    }
-
     pub fn revision(&self) -> Option<Revision> {
         self.client_protocol.revision()
     }
@@ -138,15 +110,6 @@ impl RequestContext {
         }
     }
 
-    /// Finds a tool in a listing. If the gateway must send `Mcp-Param-*` headers, returns `None` for a tool whose
-    /// header definitions are invalid.
-    pub fn find_tool<'o>(&self, listing: Option<&'o ToolListing>, name: &str) -> Option<&'o UpstreamTool> {
-        let is_stateless = self.generation() == ProtocolGeneration::Stateless
-            || self.translation() == ProtocolTranslation::ToStateless;
-        let must_send_headers = is_stateless && !self.upstream.is_process();
-        listing?.find_tool(name).filter(|tool| !must_send_headers || tool.param_headers.is_ok())
-    }
-
     /// Evaluates the policy. Without a policy, everything is denied.
     pub fn decide(&self, subject: &RequestSubject<'_>, listing: Option<&ToolListing>, at: Timestamp) -> Decision {
         match &self.server_access.policy {
@@ -169,27 +132,6 @@ impl RequestContext {
         self.grant.check_revision(revision, || self.supported_revisions(revision.generation()))
     }
 
-    /// Adds the upstream session to a message.
-    pub fn message_for_upstream(&self, mut outgoing: UpstreamRequest) -> UpstreamRequest {
-        self.set_upstream_session(&mut outgoing);
-        outgoing
-    }
-
-    fn set_upstream_session(&self, outgoing: &mut UpstreamRequest) {
-        if let Some(session) = self.upstream_session() {
-            outgoing.session_link = session.upstream_link.current();
-            outgoing.revision = session.negotiated.protocol_version_header();
-        }
-    }
-
-    /// Returns the link of the upstream session, and the revision for the header of its requests.
-    pub fn upstream_session_address(&self) -> (UpstreamSessionLink, Option<Revision>) {
-        match self.upstream_session() {
-            Some(session) => (session.upstream_link.current(), session.negotiated.protocol_version_header()),
-            None => (UpstreamSessionLink::NoSession, None),
-        }
-    }
-
     /// Returns what a list depends on, apart from the tool listing.
     pub fn tool_list_cache_key(&self) -> ToolListCacheKey {
         let upstream_generation = match self.translation() {
@@ -202,47 +144,6 @@ impl RequestContext {
             client_generation: self.generation(),
             upstream_generation,
             redactor: Arc::clone(self.upstream.secret_redactor()),
-        }
-    }
-
-    /// Adds the upstream session to a request and translates it. A stateless upstream receives the method and subject
-    /// as headers.
-    pub fn request_for_upstream(
-        &self,
-        mut outgoing: UpstreamRequest,
-        method: &str,
-        about: Option<&str>,
-    ) -> UpstreamRequest {
-        self.set_upstream_session(&mut outgoing);
-        let revision = match &self.client_protocol {
-            ClientProtocol::Stateless(stateless) if stateless.upstream_session.is_none() => Some(stateless.revision),
-            ClientProtocol::Stateful(Some(session)) if session.negotiated.is_upstream_stateless() => {
-                Some(Revision::R2026_07_28)
-            }
-            ClientProtocol::Stateless(_) | ClientProtocol::Stateful(_) => None,
-        };
-        if revision.is_some() {
-            outgoing.revision = revision;
-            outgoing.stateless_headers =
-                Some(StatelessHeaders { method: method.to_owned(), name: about.map(str::to_owned) });
-        }
-        self.translate(&mut outgoing);
-        outgoing
-    }
-
-    /// Rewrites a request for the upstream's generation. The request has been parsed before, so parsing it again
-    /// succeeds.
-    fn translate(&self, outgoing: &mut UpstreamRequest) {
-        let text = || String::from_utf8(outgoing.body.clone().into_bytes().into()).ok();
-        let translated = match self.translation() {
-            ProtocolTranslation::None => None,
-            ProtocolTranslation::ToStateful => text().and_then(|text| to_stateful(&text)),
-            ProtocolTranslation::ToStateless => text()
-                .zip(self.session())
-                .and_then(|(text, session)| session.negotiated.to_stateless_request(&text, None)),
-        };
-        if let Some(translated) = translated {
-            outgoing.body = translated.into();
         }
     }
 

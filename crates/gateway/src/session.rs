@@ -105,7 +105,7 @@ pub(crate) struct SessionParams {
     pub upstream_link: UpstreamSessionLink,
     pub session_permit: OwnedSemaphorePermit,
     /// Whether the upstream is stateless and therefore has no session.
-    pub is_upstream_stateless: bool,
+    pub is_local: bool,
     /// Whether the session forwards log messages. A stateless client asks for them with each request.
     pub accepts_log_messages: bool,
 }
@@ -133,7 +133,7 @@ impl Session {
                 UpstreamSessionLink::NotOpened
             },
             session_permit,
-            is_upstream_stateless: row.is_upstream_stateless,
+            is_local: row.is_upstream_stateless,
             accepts_log_messages: true,
         };
         let subscriptions = if mutant!("subscriptions-lost-at-restart") { Vec::new() } else { row.subscribed_uris };
@@ -154,19 +154,12 @@ impl Session {
             server_info,
             upstream_link,
             session_permit,
-            is_upstream_stateless,
+            is_local,
             accepts_log_messages,
         } = params;
         Some(Self {
             identity: SessionIdentity::new(id, grant, server),
-            negotiated: Negotiated::new(
-                revision,
-                client_info,
-                handshake,
-                server_info,
-                is_upstream_stateless,
-                accepts_log_messages,
-            ),
+            negotiated: Negotiated::new(revision, client_info, handshake, server_info, is_local, accepts_log_messages),
             upstream_link: UpstreamLink::new(upstream_link),
             streams: StreamState::new()?,
             subscriptions: ResourceSubscriptions::new(IdDigest::of(&[id]), subscriptions),
@@ -192,7 +185,7 @@ impl Session {
             client_version: negotiated.client_info.version.clone(),
             // INVARIANT: the handshake was parsed as a message, so it is UTF-8.
             handshake: str::from_utf8(&negotiated.handshake).unwrap_or_default().to_owned(),
-            is_upstream_stateless: negotiated.is_upstream_stateless(),
+            is_upstream_stateless: negotiated.is_local(),
             subscribed_uris: self.subscriptions.to_row().1,
             // Set and stored after the handshake.
             log_level: None,
@@ -224,6 +217,12 @@ impl Session {
 
     pub fn revision(&self) -> Revision {
         self.negotiated.revision
+    }
+
+    /// Returns whether the client understands the event without data with which a resumable stream starts. Older clients
+    /// treat it as a broken message.
+    pub fn has_priming_events(&self) -> bool {
+        self.revision() >= Revision::R2025_11_25
     }
 
     /// Turns this session into the server session of `whole`, a session on the aggregate endpoint.

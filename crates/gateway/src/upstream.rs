@@ -212,6 +212,11 @@ impl Upstream {
         }
     }
 
+    /// Returns whether the server is known to take `Mcp-Param-*` headers.
+    pub(crate) fn takes_param_headers(&self) -> bool {
+        self.supports_stateless() == Some(true) && !self.is_process()
+    }
+
     pub(crate) fn has_tasks(&self) -> bool {
         self.has_tasks.load(Ordering::Relaxed)
     }

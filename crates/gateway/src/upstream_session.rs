@@ -3,6 +3,7 @@
 
 pub(crate) mod call_cancellation;
 pub(crate) mod handshake;
+pub(crate) mod local_session;
 pub(crate) mod own_request;
 pub(crate) mod pooled_session;
 pub(crate) mod protocol_probe;

@@ -1,10 +1,14 @@
 //! Translates messages between the stateful and the stateless protocol. Members that exist in both pass unchanged.
 
+mod server_info;
+
 use gatelodge_json::{JsonDocument, JsonKind, JsonLimits, JsonValue, quote_into, read, split_object};
 
 use crate::created_task::TASKS_EXTENSION;
 use crate::request_meta::{CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, LOG_LEVEL_KEY, PROTOCOL_VERSION_KEY};
 use crate::revision::Revision;
+
+pub use self::server_info::{to_discover_result, to_initialize_result};
 
 /// `_meta` members that a stateless client sends with every request. A stateful client sends this information only once
 /// per session.

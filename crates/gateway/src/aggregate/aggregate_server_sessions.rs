@@ -80,15 +80,15 @@ async fn register_session(
     session: &Session,
     ctx: &RequestContext,
     session_permit: OwnedSemaphorePermit,
-    (handshake, is_upstream_stateless): (HandshakeResult, bool),
+    (handshake, is_local): (HandshakeResult, bool),
     level: Option<&str>,
 ) -> Result<Arc<Session>, Refusal> {
     let level_to_set = level.filter(|_| has_logging_capability(&handshake.server_info));
-    if !is_upstream_stateless {
+    if !is_local {
         handshake.send_initialized(gw, ctx, level_to_set).await;
     }
     let HandshakeResult { link, revision, server_info } = handshake;
-    ctx.grant.server_info_cache.insert(&ctx.upstream, &server_info, is_upstream_stateless);
+    ctx.grant.server_info_cache.insert(&ctx.upstream, &server_info, is_local);
     let params = SessionParams {
         grant: ctx.grant.config.id.clone(),
         server: Some(ctx.upstream.name().clone()),
@@ -98,16 +98,16 @@ async fn register_session(
         server_info,
         upstream_link: link,
         session_permit,
-        is_upstream_stateless,
+        is_local,
         accepts_log_messages: true,
     };
     let part = Session::new(params)
         .and_then(|part| gw.sessions.registry.insert(part.into_server_session_of(session)))
         .ok_or(Refusal::Busy("sessions"))?;
-    if !is_upstream_stateless && has_tasks(&part.negotiated.server_info) {
+    if !is_local && has_tasks(&part.negotiated.server_info) {
         part.tasks.note_server_task();
     }
-    if let Some(level) = level.filter(|_| is_upstream_stateless) {
+    if let Some(level) = level.filter(|_| is_local) {
         part.set_client_log_level(level);
     } else if let Some(level_to_set) = level_to_set {
         part.negotiated.note_upstream_log_level(level_to_set);
@@ -139,7 +139,7 @@ async fn perform_handshake(
 
 /// Sends the client's log level to a server.
 pub(super) async fn set_log_level(gw: &GatewayServices, ctx: &RequestContext, part: &Session, level: &str) {
-    if part.negotiated.is_upstream_stateless() {
+    if part.negotiated.is_local() {
         part.set_client_log_level(level);
     } else if has_logging_capability(&part.negotiated.server_info) {
         part.negotiated.note_upstream_log_level(level);

@@ -37,8 +37,9 @@ pub(super) async fn handle_aggregate_list(
     mut recorder: CallRecorder,
     responder: Responder,
 ) {
-    let generation = aggregate.client_protocol.generation();
-    let Some(mut responder) = reject_cursor(gw, request, generation, &mut recorder, responder).await else { return };
+    let Some(mut responder) = reject_cursor(gw, request, aggregate.client(), &mut recorder, responder).await else {
+        return;
+    };
     match InFlightGuard::for_aggregate(&aggregate.grant) {
         Ok(in_flight) => responder.hold_in_flight_guard(in_flight),
         Err(refusal) => {

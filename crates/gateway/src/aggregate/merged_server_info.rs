@@ -7,7 +7,7 @@ use bytes::Bytes;
 use gatelodge_json::{JsonDocument, JsonKind, JsonLimits, JsonValue, read};
 use gatelodge_mcp::aggregate_names::merge_capabilities;
 use gatelodge_mcp::translate::{shared_capabilities, to_json_string, with_members};
-use gatelodge_mcp::{ClientMessage, ClientRequest, ProtocolGeneration, Revision, read_client_message};
+use gatelodge_mcp::{ClientMessage, ClientRequest, Revision, read_client_message};
 
 use super::fan_out::fan_out;
 use super::router::reply_locally;
@@ -20,6 +20,7 @@ use crate::responder::Responder;
 use crate::services::GatewayServices;
 use crate::session::{ClientInfo, Session, SessionParams};
 use crate::upstream::UpstreamSessionLink;
+use crate::upstream_session::handshake::requested_revision;
 use crate::upstream_session::protocol_probe::{DiscoverResult, request_discover};
 use crate::upstream_session::session_slot::MAX_HANDSHAKE_BYTES;
 
@@ -56,7 +57,7 @@ pub(super) async fn handle_initialize(
             aggregate_server_sessions::ensure_open(&gw, &session, &ctx)
                 .await
                 .ok()
-                .map(|part| (part.negotiated.server_info.clone(), part.negotiated.is_upstream_stateless()))
+                .map(|part| (part.negotiated.server_info.clone(), part.negotiated.is_local()))
         }
     });
     // Many servers take longer to start than the deadline; their last known information is most likely still right.
@@ -83,10 +84,7 @@ async fn open_session(
     }
     let session_permit = gw.sessions.acquire_permit(&aggregate.grant).await.ok_or(Refusal::Busy("sessions"))?;
     let params = request.params();
-    let wanted = params.and_then(|params| params.get("protocolVersion")?.as_str()?.parse().ok());
-    let revision = wanted
-        .filter(|revision: &Revision| revision.generation() == ProtocolGeneration::Stateful)
-        .unwrap_or(Revision::R2025_11_25);
+    let revision = requested_revision(request);
     aggregate
         .grant
         .check_revision(revision, || aggregate.grant.allowed_revisions(&Revision::ALL))
@@ -100,7 +98,7 @@ async fn open_session(
         server_info: Bytes::new(),
         upstream_link: UpstreamSessionLink::NoSession,
         session_permit,
-        is_upstream_stateless: false,
+        is_local: false,
         accepts_log_messages: true,
     };
     Session::new(opening).and_then(|session| gw.sessions.registry.insert(session)).ok_or(Refusal::Busy("sessions"))

@@ -31,7 +31,7 @@ pub(crate) async fn route_request(
     if request.method().is_absent_in(aggregate.client_protocol.generation()) {
         return unknown_method_reply::reply_method_not_found(
             gw,
-            aggregate.client_protocol.generation(),
+            aggregate.client_protocol.unknown_method_status(),
             Some(request.id()),
             request.method(),
             recorder,
@@ -59,7 +59,7 @@ pub(crate) async fn route_request(
             Ok(RequestSubject::Method { .. }) => {
                 unknown_method_reply::reply_method_not_found(
                     gw,
-                    aggregate.client_protocol.generation(),
+                    aggregate.client_protocol.unknown_method_status(),
                     Some(request.id()),
                     request.method(),
                     recorder,

@@ -36,7 +36,7 @@ async fn try_advertised_list_changes(
     ctx: &RequestContext,
     session: &Session,
 ) -> Option<ListChangedSet> {
-    if session.negotiated.list_changed().is_none() && session.negotiated.is_upstream_stateless() {
+    if session.negotiated.list_changed().is_none() && ctx.local_session().is_some() {
         match request_discover(gw, ctx).await {
             Ok(DiscoverResult::ServerInfo(server_info)) => session.negotiated.note_list_changed(&server_info),
             // The server answers and advertises nothing.

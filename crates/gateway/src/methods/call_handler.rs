@@ -27,7 +27,7 @@ use super::resources_subscribe;
 use crate::body::MessageBody;
 use crate::call_recorder::CallRecorder;
 use crate::pipeline::authorize::{authorize, early_denial};
-use crate::pipeline::{CallReservation, reserve, task_ownership, upstream_param_headers};
+use crate::pipeline::{CallReservation, reserve, task_ownership};
 use crate::refusal::Refusal;
 use crate::request_context::{RequestContext, RequestSubject};
 use crate::responder::Responder;
@@ -36,7 +36,7 @@ use crate::session::ProgressRelay;
 use crate::suspended_calls::SuspendedCall;
 use crate::upstream::{ToolListing, UpstreamResponse, UpstreamSendError};
 
-pub(crate) use self::unrecorded_refusal::handle_unreachable;
+pub(crate) use self::unrecorded_refusal::{handle_unreachable, refuse};
 
 /// Result of a call that was not refused.
 enum AllowedCallResult {
@@ -149,7 +149,7 @@ impl EvaluatedCall<'_> {
     fn check_extras(&self, listing: Option<&ToolListing>, recorder: &mut CallRecorder) -> Result<CallExtras, Refusal> {
         let Self { gw, ctx, request, subject } = *self;
         resources_subscribe::check_subscription_limit(ctx, request, subject)?;
-        let param_headers = upstream_param_headers(ctx, subject, listing)?;
+        let param_headers = ctx.param_headers(subject, listing)?;
         let resumed = recheck_suspended(gw, ctx, request, subject, recorder)?;
         Ok(CallExtras { param_headers, resumed })
     }

@@ -2,10 +2,11 @@
 
 use gatelodge_mcp::{ClientRequest, Method};
 use gatelodge_policy::is_policy_exempt;
+use gatelodge_store::CallOutcome;
 
 use super::{
-    call_handler, initialize, list_requests, missing_upstream_methods, policy_exempt_messages, subscriptions_listen,
-    task_requests, unknown_method_reply,
+    call_handler, initialize, list_requests, policy_exempt_messages, subscriptions_listen, task_requests,
+    unknown_method_reply,
 };
 use crate::call_recorder::CallRecorder;
 use crate::reply;
@@ -13,6 +14,7 @@ use crate::request_context::{RequestContext, parse_subject};
 use crate::responder::Responder;
 use crate::services::GatewayServices;
 use crate::upstream_session::handshake;
+use crate::upstream_session::local_session::local_response;
 
 /// Hands a request to the handler of its method.
 // Calls are handled inline; the other futures are boxed so that they do not enlarge the future of a call.
@@ -30,10 +32,10 @@ pub(crate) async fn dispatch(
         let call = Some(recorder.call_id()).filter(|_| !is_list_method(request.method()));
         responder.register_cancellable(session.cancellable_requests(), request.id(), call);
     }
-    if request.method().is_absent_in(ctx.generation()) {
+    if !ctx.has_method(request.method()) {
         return Box::pin(unknown_method_reply::reply_method_not_found(
             gw,
-            ctx.generation(),
+            ctx.client_protocol.unknown_method_status(),
             Some(request.id()),
             request.method(),
             recorder,
@@ -57,11 +59,10 @@ pub(crate) async fn dispatch(
         responder.finish(reply::internal_error_reply(request.id(), recorder.call_id(), &refusal)).await;
         return gw.record_refusal(&mut recorder, &refusal).await;
     }
-    let Some((recorder, responder)) =
-        Box::pin(missing_upstream_methods::reply_if_untranslatable(gw, ctx, request, recorder, responder)).await
-    else {
-        return;
-    };
+    if let Some(text) = Box::pin(local_response(gw, ctx, request)).await {
+        responder.finish(text.into()).await;
+        return gw.write_row(recorder.outcome_row(CallOutcome::Ok, None)).await;
+    }
     handshake::reopen_if_closed(gw, ctx).await;
     match request.method() {
         Method::Initialize => Box::pin(initialize::handle_initialize(gw, ctx, request, recorder, responder)).await,

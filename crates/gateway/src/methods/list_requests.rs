@@ -6,10 +6,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use gatelodge_json::{JsonValue, read};
-use gatelodge_mcp::translate::with_members;
 use gatelodge_mcp::{
-    ClientRequest, ListCaching, Method, ProtocolGeneration, RequestId, ServerResponse, ServerResponseOffsets,
-    TraceParent, code, error_response, replace_list_items,
+    ClientRequest, Method, RequestId, ServerResponse, ServerResponseOffsets, TraceParent, code, error_response,
+    replace_list_items,
 };
 use gatelodge_mutants::mutant;
 use gatelodge_policy::{CalledTool, Category, DefinitionStatus};
@@ -20,13 +19,10 @@ use super::policy_exempt_messages::reply_failure;
 use super::tool_listing_refresh::apply_listing;
 use crate::body::MessageBody;
 use crate::call_recorder::CallRecorder;
-use crate::pipeline::{
-    ForwardContext, ForwardOutcome, RESULT_TYPE_COMPLETE, forward, response_for_client, response_status,
-    without_result_type,
-};
+use crate::pipeline::{ForwardContext, ForwardOutcome, forward, response_for_client};
 use crate::refusal::Refusal;
 use crate::reply;
-use crate::request_context::{ProtocolTranslation, RequestContext};
+use crate::request_context::{ClientContext, RequestContext};
 use crate::responder::Responder;
 use crate::services::GatewayServices;
 use crate::session::ProgressRelay;
@@ -80,7 +76,7 @@ pub(crate) async fn handle_list(
     responder: Responder,
 ) {
     let id = request.id();
-    let Some(mut responder) = reject_cursor(gw, request, ctx.generation(), &mut recorder, responder).await else {
+    let Some(mut responder) = reject_cursor(gw, request, ctx.client(), &mut recorder, responder).await else {
         return;
     };
     let (member, _) = list_member_names(request.method());
@@ -115,7 +111,7 @@ pub(crate) const UNKNOWN_CURSOR_MESSAGE: &str =
 pub(crate) async fn reject_cursor(
     gw: &GatewayServices,
     request: &ClientRequest<'_>,
-    generation: ProtocolGeneration,
+    client: ClientContext<'_>,
     recorder: &mut CallRecorder,
     responder: Responder,
 ) -> Option<Responder> {
@@ -128,7 +124,7 @@ pub(crate) async fn reject_cursor(
             (StatusCode::OK, text, code::INVALID_PARAMS, what)
         }
         Err(error) => {
-            let (status, text) = reply::wire_error_reply(&error, generation);
+            let (status, text) = reply::wire_error_reply(&error, client.protocol.generation());
             (status, text, error.code, error.message)
         }
     };
@@ -324,13 +320,7 @@ async fn fetch_pages(
             page => page?,
         };
         let Some(page) = page else {
-            let status = response_status(
-                ctx.generation(),
-                &message.clone().into(),
-                call,
-                upstream_status,
-                &gw.settings.reply_limits,
-            );
+            let status = ctx.response_status(&message.clone().into(), call, upstream_status, &gw.settings.reply_limits);
             return Ok(ListFetchResult::Error(message, status));
         };
         total += page.len();
@@ -385,16 +375,8 @@ fn filter_entries(
             }
         }
     }
-    let caching = match ctx.generation() {
-        ProtocolGeneration::Stateful => ListCaching::Unspecified,
-        ProtocolGeneration::Stateless => ListCaching::Private,
-    };
-    let list = replace_list_items(documents.first()?.root(), member, &entries, caching)?;
-    Some(match ctx.translation() {
-        ProtocolTranslation::ToStateful => with_members(&list, &[RESULT_TYPE_COMPLETE]),
-        ProtocolTranslation::ToStateless => without_result_type(&list).unwrap_or(list),
-        ProtocolTranslation::None => list,
-    })
+    let list = replace_list_items(documents.first()?.root(), member, &entries, ctx.list_caching())?;
+    Some(ctx.translate_list(list))
 }
 
 fn is_listed(ctx: &RequestContext, method: &Method<'_>, name: &str, listing: Option<&ToolListing>) -> bool {

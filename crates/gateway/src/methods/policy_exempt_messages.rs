@@ -3,8 +3,7 @@
 
 use bytes::Bytes;
 use gatelodge_mcp::{
-    ClientMessage, ClientNotification, ClientRequest, ClientResponse, ClientResponsePayload, Method,
-    ProtocolGeneration, RequestId, find_created_task,
+    ClientMessage, ClientNotification, ClientRequest, ClientResponse, ClientResponsePayload, Method, RequestId,
 };
 use gatelodge_store::CallOutcome;
 use http::StatusCode;
@@ -12,12 +11,10 @@ use http::StatusCode;
 use crate::call_recorder::CallRecorder;
 use crate::pipeline::client_input::is_input_method;
 use crate::pipeline::server_message_filter::{check_response_allowed, decline_permit};
-use crate::pipeline::{
-    ForwardContext, ForwardOutcome, forward, response_for_client, response_status, rewrite_for_upstream,
-};
+use crate::pipeline::{ForwardContext, ForwardOutcome, forward, response_for_client, rewrite_for_upstream};
 use crate::refusal::Refusal;
 use crate::reply;
-use crate::request_context::{ProtocolTranslation, RequestContext};
+use crate::request_context::RequestContext;
 use crate::responder::Responder;
 use crate::services::GatewayServices;
 use crate::session::{ClientResponseDestination, ProgressRelay};
@@ -95,8 +92,7 @@ async fn exchange_for_client(
     let (message, exchange) = exchange_with_upstream(gw, ctx, request, recorder, responder).await?;
     match response_for_client(ctx, &message, request.id(), &gw.settings.reply_limits) {
         Some((text, outcome)) => {
-            let status = response_status(
-                ctx.generation(),
+            let status = ctx.response_status(
                 &message.clone().into(),
                 recorder.call_id(),
                 exchange.status,
@@ -142,7 +138,7 @@ pub(crate) async fn exchange_with_upstream(
 
 /// Forwards a notification or response, with its ids translated to the upstream's.
 pub(crate) async fn forward_one_way(gw: &GatewayServices, ctx: &RequestContext, message: &ClientMessage<'_>) {
-    if ctx.translation() == ProtocolTranslation::ToStateless {
+    if ctx.local_session().is_some() {
         return handle_locally(gw, ctx, message).await;
     }
     let mut recorder = gw.new_recorder(ctx);
@@ -262,10 +258,8 @@ fn response_permit(
                 let permit = decline_permit(ctx, &request_id, &refusal);
                 return Err(Box::new((refusal, permit)));
             }
-            if let ClientResponsePayload::Result(result) = response.payload()
-                && let Some(task) = find_created_task(result.raw(), ProtocolGeneration::Stateful)
-            {
-                session.tasks.note_client_task(task.id, method);
+            if let ClientResponsePayload::Result(result) = response.payload() {
+                session.tasks.note_client_result(result.raw(), method);
             }
             Ok(Some(Permit::for_server_request_response(
                 &request_id,

@@ -32,7 +32,7 @@ pub(super) async fn subscribe_locally(
     request: &ClientRequest<'_>,
     subject: &RequestSubject<'_>,
 ) -> Option<String> {
-    ctx.session().filter(|session| session.negotiated.is_upstream_stateless())?;
+    ctx.local_session()?;
     if !matches!(request.method(), Method::ResourcesSubscribe | Method::ResourcesUnsubscribe) {
         return None;
     }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use gatelodge_mcp::translate::to_json_string;
-use gatelodge_mcp::{Method, Revision, SSE_KEEP_ALIVE, ServerMessage, read_server_message};
+use gatelodge_mcp::{Method, SSE_KEEP_ALIVE, ServerMessage, read_server_message};
 use gatelodge_mutants::mutant;
 use gatelodge_store::CallOutcome;
 use http::{HeaderValue, Response, StatusCode};
@@ -172,7 +172,7 @@ async fn serve_until_change(
 pub(crate) async fn send_backlog(session: &Session, missed: Option<Vec<Bytes>>, events: &mpsc::Sender<Bytes>) {
     let first = match missed {
         Some(missed) => missed,
-        None if session.revision() >= Revision::R2025_11_25 => {
+        None if session.has_priming_events() => {
             vec![session.streams.replay_buffers.priming_event(STANDALONE_STREAM)]
         }
         None => Vec::new(),
@@ -351,7 +351,7 @@ fn set_last_event_id(ctx: &RequestContext, last: Option<HeaderValue>, attempt: O
 /// Returns the permit for opening the stream: a GET for a stateful upstream, `subscriptions/listen` for a stateless
 /// one. Resources that the policy denies are left out, and each denial is recorded once.
 async fn stream_permit(gw: &GatewayServices, ctx: &RequestContext, last: Option<HeaderValue>) -> Option<Permit> {
-    let Some(session) = ctx.session().filter(|session| session.negotiated.is_upstream_stateless()) else {
+    let Some(session) = ctx.local_session() else {
         let (session_link, revision) = ctx.upstream_session_address();
         return Some(Permit::for_event_stream(session_link, revision, last));
     };
@@ -372,7 +372,7 @@ async fn stream_permit(gw: &GatewayServices, ctx: &RequestContext, last: Option<
 }
 
 async fn wait_for_subscription_change(ctx: &RequestContext) {
-    match ctx.session().filter(|session| session.negotiated.is_upstream_stateless()) {
+    match ctx.local_session() {
         Some(session) => session.subscriptions.changed.notified().await,
         None => std::future::pending().await,
     }
@@ -387,7 +387,7 @@ async fn relay_events(
     encode: impl Fn(&str) -> Bytes,
 ) {
     // A stateful server decides itself what it sends.
-    let session = ctx.session().filter(|session| session.negotiated.is_upstream_stateless());
+    let session = ctx.local_session();
     let mut requested = session.map(|session| {
         NotificationFilter::of(
             ListChangedSet::ALL,

@@ -22,10 +22,10 @@ use super::policy_exempt_messages::reply_failure;
 use super::standalone_stream::REVALIDATION_INTERVAL;
 use super::task_requests::{self, find_hidden_task};
 use crate::call_recorder::CallRecorder;
-use crate::pipeline::{response_for_client, response_status};
+use crate::pipeline::response_for_client;
 use crate::refusal::Refusal;
 use crate::reply;
-use crate::request_context::{ProtocolTranslation, RequestContext, RequestSubject, StreamRevalidation};
+use crate::request_context::{RequestContext, RequestSubject, StreamRevalidation};
 use crate::responder::Responder;
 use crate::services::GatewayServices;
 use crate::session::list_changed::{ListChangedSet, SUBSCRIPTION_ID_KEY, list_changed_notification_for};
@@ -73,7 +73,7 @@ pub(crate) async fn handle_listen(
         )
         .await;
     };
-    if ctx.translation() == ProtocolTranslation::ToStateful {
+    if ctx.passes_server_requests_in_response() {
         return match stateful_upstream_listen::listen_stateful(gw, ctx, request, allowed, &mut responder).await {
             Ok(end) => finish_stream(gw, ctx, request, recorder, responder, end).await,
             Err(error) => reply_failure(gw, request.id(), &mut recorder, error, responder).await,
@@ -282,13 +282,8 @@ async fn relay_notifications(
             Ok(ServerMessage::Response(_)) => {
                 let (text, outcome) = response_for_client(ctx, &message, request.id(), &gw.settings.reply_limits)
                     .ok_or_else(|| UpstreamSendError::InvalidResponse("the response cannot be read".to_owned()))?;
-                let status = response_status(
-                    ctx.generation(),
-                    &message.clone().into(),
-                    call,
-                    exchange.status,
-                    &gw.settings.reply_limits,
-                );
+                let status =
+                    ctx.response_status(&message.clone().into(), call, exchange.status, &gw.settings.reply_limits);
                 let tagged = str::from_utf8(&text)
                     .ok()
                     .and_then(|text| with_subscription_id(text, request.id(), &gw.settings.reply_limits));
@@ -378,8 +373,7 @@ impl SubscriptionListener {
         request: &ClientRequest<'_>,
         responder: &mut Responder,
     ) -> bool {
-        self.ctx.translation() != ProtocolTranslation::None
-            || matches!(find_hidden_task(gw, &self.ctx, request, responder).await, Ok(None))
+        self.ctx.is_translated() || matches!(find_hidden_task(gw, &self.ctx, request, responder).await, Ok(None))
     }
 
     /// Sends pending `list_changed` notifications.

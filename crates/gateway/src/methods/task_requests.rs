@@ -13,7 +13,7 @@ use crate::call_recorder::CallRecorder;
 use crate::pipeline::task_ownership::is_unowned_and_observed;
 use crate::refusal::Refusal;
 use crate::reply;
-use crate::request_context::{ClientProtocol, ProtocolTranslation, RequestContext, RequestSubject};
+use crate::request_context::{RequestContext, RequestSubject};
 use crate::responder::Responder;
 use crate::services::GatewayServices;
 use crate::upstream_session::handshake;
@@ -33,11 +33,13 @@ pub(crate) async fn handle_task_request(
     }
     handshake::reopen_if_closed(gw, ctx).await;
     let method = RequestSubject::Method { name: request.method().name() };
-    if !is_method_available(ctx, request.method()) {
+    if let Err(refusal) = ctx.check_tasks_usable() {
+        return call_handler::refuse(gw, ctx, request, &method, recorder, responder, refusal).await;
+    }
+    if !ctx.has_task_method(request.method()) {
         return call_handler::handle_call(gw, ctx, request, &method, recorder, responder).await;
     }
-    if matches!(&ctx.client_protocol, ClientProtocol::Stateless(stateless) if !stateless.client_capabilities.has_tasks())
-    {
+    if ctx.lacks_task_extension() {
         let what = "the client has not declared the extension for tasks";
         let data = format!(r#"{{"requiredCapabilities":{TASKS_CAPABILITY_JSON}}}"#);
         let text = error_response(Some(request.id()), code::MISSING_CLIENT_CAPABILITY, what, Some(&data));
@@ -67,24 +69,6 @@ pub(crate) async fn handle_task_request(
             gw.record_refusal(&mut recorder, &Refusal::UnknownReference).await;
         }
         Err(error) => reply_refusal(gw, request, recorder, responder, &Refusal::Store(error)).await,
-    }
-}
-
-/// Returns whether both the client's revision and the server support the method.
-fn is_method_available(ctx: &RequestContext, method: &Method<'_>) -> bool {
-    // Tasks are not translated between the protocol generations.
-    if ctx.translation() != ProtocolTranslation::None {
-        return false;
-    }
-    match (&ctx.client_protocol, method) {
-        (ClientProtocol::Stateless(_), Method::TasksGet | Method::TasksUpdate | Method::TasksCancel) => {
-            ctx.upstream.has_tasks()
-        }
-        (
-            ClientProtocol::Stateful(Some(session)),
-            Method::TasksGet | Method::TasksResult | Method::TasksList | Method::TasksCancel,
-        ) => session.may_have_tasks(),
-        _ => false,
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use gatelodge_json::JsonLimits;
-use gatelodge_mcp::{Method, ProtocolGeneration, RequestId, ServerMessage, code, read_server_message};
+use gatelodge_mcp::{Method, ServerMessage, code, read_server_message};
 use gatelodge_mutants::mutant;
 use gatelodge_store::{AdminLogEntry, ServerName, ServerTools, StoreError, ToolDefinition};
 use tracing::warn;
@@ -85,7 +85,7 @@ async fn refresh_listing(
     let changes = ctx.tool_registry().change_count();
     let wanted = ListRequest { method: &Method::ToolsList, member: "tools", progress: None, is_client_request: false };
     let fetching =
-        fetch_list_within(timeout, gw, ctx, &wanted, responder, |id, cursor, _| tools_list_request(ctx, id, cursor));
+        fetch_list_within(timeout, gw, ctx, &wanted, responder, |id, cursor, _| ctx.tools_list_request(id, cursor));
     let (pages, first) = match fetching.await? {
         ListFetchResult::Whole(pages, first) => (pages, Some(first)),
         // A server without tools does not know the method. Any other error says nothing about its tools, and the
@@ -120,7 +120,7 @@ pub(crate) async fn apply_listing(
         return Ok(listing);
     }
     let mut listing = ToolListing::from_pages(pages, &gw.settings.reply_limits).with_first_response(first.cloned());
-    if upstream.supports_stateless() == Some(true) && !upstream.is_process() {
+    if upstream.takes_param_headers() {
         for (tool, why) in listing.tools_without_param_headers() {
             let (name, tool) =
                 (upstream.name(), gatelodge_mcp::quote_excerpt(&upstream.secret_redactor().redact_text(tool)));
@@ -247,16 +247,4 @@ fn admin_log_entry(gw: &GatewayServices, server: &ServerName, tools: usize) -> A
 fn is_method_not_found(message: &[u8]) -> bool {
     let Ok(ServerMessage::Response(reply)) = read_server_message(message, &JsonLimits::REPLY) else { return false };
     reply.error().is_some_and(|error| error.code == code::METHOD_NOT_FOUND.to_string())
-}
-
-fn tools_list_request(ctx: &RequestContext, id: &RequestId<'_>, cursor: Option<&str>) -> String {
-    let cursor = cursor.map(|cursor| format!("\"cursor\":{cursor}"));
-    let meta = match ctx.generation() {
-        ProtocolGeneration::Stateful => None,
-        ProtocolGeneration::Stateless => {
-            Some(format!("\"_meta\":{}", crate::upstream_session::protocol_probe::GATEWAY_META))
-        }
-    };
-    let params: Vec<String> = cursor.into_iter().chain(meta).collect();
-    format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/list","params":{{{}}}}}"#, params.join(","))
 }

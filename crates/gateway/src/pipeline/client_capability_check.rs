@@ -5,10 +5,9 @@ use std::sync::LazyLock;
 
 use gatelodge_json::{JsonLimits, JsonValue, read};
 use gatelodge_mcp::http_headers::ProtocolError;
-use gatelodge_mcp::translate::to_json_string;
 use gatelodge_mcp::{
-    ClientCapabilities, ClientRequest, CreatedTask, Method, ProtocolGeneration, Revision, ServerMessage, ServerRequest,
-    ServerResponseOffsets, ServerResponsePayload, TASKS_CAPABILITY_JSON, code, find_created_task, read_server_message,
+    ClientRequest, Method, ServerMessage, ServerRequest, ServerResponseOffsets, ServerResponsePayload, code,
+    read_server_message,
 };
 use gatelodge_mutants::mutant;
 use gatelodge_policy::AllowTerms;
@@ -19,22 +18,10 @@ use memchr::memmem::Finder;
 use super::reserve;
 use crate::body::ReceivedBody;
 use crate::refusal::Refusal;
-use crate::request_context::{ClientProtocol, ProtocolTranslation, RequestContext};
+use crate::request_context::RequestContext;
 use crate::services::GatewayServices;
-use crate::upstream::{Permit, StatelessHeaders, UpstreamRequest, UpstreamSendError};
+use crate::upstream::{Permit, UpstreamSendError};
 use crate::upstream_session::own_request::await_own_response;
-use crate::upstream_session::protocol_probe::GATEWAY_META_WITH_TASKS;
-
-impl RequestContext {
-    fn client_capabilities(&self) -> ClientCapabilities {
-        match &self.client_protocol {
-            ClientProtocol::Stateful(session) => {
-                session.as_ref().map(|session| session.negotiated.client_capabilities).unwrap_or_default()
-            }
-            ClientProtocol::Stateless(stateless) => stateless.client_capabilities,
-        }
-    }
-}
 
 /// Checks that the client has declared the capability for a request from a stateful server.
 ///
@@ -83,23 +70,13 @@ pub(crate) fn check_response(
         return Ok(());
     };
     let ServerResponsePayload::Result(result) = reply.payload() else { return Ok(()) };
-    if let Some((generation, task)) =
-        find_task_in_reply(ctx, request, result).filter(|(generation, _)| !accepts_task(ctx, request, *generation))
-    {
-        let is_known_there = (generation == ProtocolGeneration::Stateful) == ctx.upstream_session().is_some();
-        if is_known_there {
+    if let Some(task) = ctx.find_unaccepted_task(request, result) {
+        if task.can_cancel {
             gw.cancel_task(ctx, &task.id);
         }
-        if ctx.translation() != ProtocolTranslation::None && !mutant!("untranslatable-task-unexplained") {
-            return Err(UpstreamSendError::InvalidResponse(TASK_NOT_TRANSLATED_MESSAGE.to_owned()));
-        }
-        return Err(UpstreamSendError::MissingCapability {
-            action: "returned a task to a client that has not declared tasks",
-            required_capability: TASKS_CAPABILITY_JSON,
-        });
+        return Err(ctx.unaccepted_task_error());
     }
-    if ctx.generation() == ProtocolGeneration::Stateful && ctx.translation() == ProtocolTranslation::None {
-        // A stateful server sends requests instead.
+    if !ctx.uses_input_requests_in_results() {
         return Ok(());
     }
     let document = read(result.as_bytes(), &gw.settings.reply_limits)
@@ -111,27 +88,6 @@ pub(crate) fn check_response(
         }),
         None => Ok(()),
     }
-}
-
-/// Error message for a server that returns a task although the gateway declared no support for tasks.
-const TASK_NOT_TRANSLATED_MESSAGE: &str =
-    "the server returned a task; tasks are not translated between the stateful and the stateless protocol";
-
-/// Returns the task that a tool call created, and its protocol generation. Results of other methods, and of sessions
-/// with a revision that has no tasks, may use the same member names with other meanings.
-fn find_task_in_reply(
-    ctx: &RequestContext,
-    request: &ClientRequest<'_>,
-    result: &str,
-) -> Option<(ProtocolGeneration, CreatedTask)> {
-    if *request.method() != Method::ToolsCall && !mutant!("any-result-creates-task") {
-        return None;
-    }
-    let is_before = ctx.upstream_session().is_some_and(|session| session.revision() < Revision::R2025_11_25);
-    let generations = [ProtocolGeneration::Stateful, ProtocolGeneration::Stateless]
-        .into_iter()
-        .filter(|generation| *generation == ProtocolGeneration::Stateless || !is_before);
-    generations.into_iter().find_map(|generation| Some((generation, find_created_task(result, generation)?)))
 }
 
 /// Says what the server did wrong, in the error message about an undeclared capability.
@@ -171,18 +127,6 @@ impl JsonWordFinder {
     }
 }
 
-/// Returns whether the client accepts a task of this protocol generation. A stateful client asks for a task in the
-/// call. Tasks are not translated between generations.
-fn accepts_task(ctx: &RequestContext, request: &ClientRequest<'_>, generation: ProtocolGeneration) -> bool {
-    let has_asked = match generation {
-        ProtocolGeneration::Stateful => request.params().and_then(|params| params.get("task")).is_some(),
-        ProtocolGeneration::Stateless => ctx.client_capabilities().has_tasks(),
-    };
-    (has_asked || mutant!("undeclared-task-forwarded"))
-        && generation == ctx.generation()
-        && ctx.translation() == ProtocolTranslation::None
-}
-
 impl GatewayServices {
     /// Cancels a task upstream, in the background.
     fn cancel_task(&self, ctx: &RequestContext, task: &str) {
@@ -198,7 +142,7 @@ impl GatewayServices {
                 Err(refusal) => return own.record_refusal(&mut recorder, &refusal).await,
             };
             let call = recorder.call_id();
-            let permit = Permit::with_proof(&reserved, cancel_request(&ctx, &task, call));
+            let permit = Permit::with_proof(&reserved, ctx.task_cancellation(&task, call));
             let sending = async {
                 let mut exchange = own.upstream_client.send(&ctx.upstream, permit).await?;
                 await_own_response(&own, &mut exchange, call).await
@@ -212,22 +156,5 @@ impl GatewayServices {
                 }
             }
         });
-    }
-}
-
-/// Builds `tasks/cancel` for the server's protocol generation, with the gateway's own metadata.
-fn cancel_request(ctx: &RequestContext, task: &str, call: gatelodge_store::CallId) -> UpstreamRequest {
-    let (method, id) = (Method::TasksCancel.name(), to_json_string(task));
-    let is_in_session = ctx.upstream_session().is_some();
-    let meta = if is_in_session { String::new() } else { format!(",\"_meta\":{GATEWAY_META_WITH_TASKS}") };
-    let text = format!(r#"{{"jsonrpc":"2.0","id":"{call}","method":"{method}","params":{{"taskId":{id}{meta}}}}}"#);
-    let outgoing = UpstreamRequest::request(text, call);
-    if is_in_session {
-        return ctx.message_for_upstream(outgoing);
-    }
-    UpstreamRequest {
-        revision: Some(Revision::R2026_07_28),
-        stateless_headers: Some(StatelessHeaders { method: method.to_owned(), name: Some(task.to_owned()) }),
-        ..outgoing
     }
 }

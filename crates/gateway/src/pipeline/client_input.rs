@@ -8,8 +8,8 @@ use gatelodge_json::{JsonKind, JsonLimits, JsonValue, read};
 use gatelodge_mcp::http_headers::ProtocolError;
 use gatelodge_mcp::translate::{ClientInputResponses, to_json_string, with_members, without_members};
 use gatelodge_mcp::{
-    ClientMessage, ClientRequest, ClientResponsePayload, Method, ProtocolGeneration, RequestId, ServerMessage, code,
-    read_client_message, read_server_message, result_response,
+    ClientMessage, ClientRequest, ClientResponsePayload, Method, RequestId, ServerMessage, code, read_client_message,
+    read_server_message, result_response,
 };
 use gatelodge_mutants::mutant;
 use gatelodge_store::CallId;
@@ -24,7 +24,7 @@ use super::{ForwardContext, MAX_SERVER_REQUESTS_PER_ROUND, rewrite_for_upstream,
 use crate::body::ReceivedBody;
 use crate::call_recorder::CallRecorder;
 use crate::refusal::Refusal;
-use crate::request_context::{ProtocolTranslation, RequestContext};
+use crate::request_context::RequestContext;
 use crate::responder::Responder;
 use crate::services::GatewayServices;
 use crate::session::ClientResponseDestination;
@@ -119,10 +119,7 @@ pub(crate) fn authorize_responses(
         request.method(),
         Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead | Method::TasksUpdate
     );
-    if !has_responses
-        || ctx.generation() != ProtocolGeneration::Stateless
-        || ctx.translation() != ProtocolTranslation::None
-    {
+    if !has_responses || !ctx.forwards_input_responses() {
         return Ok(());
     }
     let answers = request.params().and_then(|params| params.get("inputResponses"));
@@ -153,7 +150,7 @@ pub(crate) async fn are_all_server_requests_allowed(
     ctx: &RequestContext,
     message: &ReceivedBody,
 ) -> bool {
-    if ctx.generation() != ProtocolGeneration::Stateless || mutant!("stateless-server-question-skips-policy") {
+    if !ctx.reads_input_requests_in_results() || mutant!("stateless-server-question-skips-policy") {
         return true;
     }
     // Shortcut: most responses do not contain the word.
@@ -243,7 +240,7 @@ pub(crate) fn required_input(
     message: &ReceivedBody,
     limits: &JsonLimits,
 ) -> Result<Option<String>, UpstreamSendError> {
-    if ctx.translation() != ProtocolTranslation::ToStateless {
+    if !ctx.repeats_request_with_input() {
         return Ok(None);
     }
     let Ok(Some(result)) = result_text(&message.to_bytes(), limits) else { return Ok(None) };
@@ -271,7 +268,7 @@ pub(crate) async fn url_elicitation_result(
     ctx: &RequestContext,
     message: &ReceivedBody,
 ) -> Result<Option<String>, UpstreamSendError> {
-    if ctx.translation() != ProtocolTranslation::ToStateful {
+    if !ctx.passes_server_requests_in_response() {
         return Ok(None);
     }
     let Some(result) = parse_url_elicitations(message.as_bytes(), &gw.settings.reply_limits) else { return Ok(None) };

@@ -14,7 +14,7 @@ use http::StatusCode;
 use super::client_response::segmented_reply_spans;
 use super::{UpstreamStreamResumption, client_input, server_message_filter};
 use crate::body::{MessageBody, ReceivedBody};
-use crate::request_context::{ClientProtocol, ProtocolTranslation, RequestContext};
+use crate::request_context::RequestContext;
 use crate::responder::Responder;
 use crate::runtime::deadline_timer::{DeadlineTimer, sleep};
 use crate::services::GatewayServices;
@@ -249,8 +249,7 @@ pub(crate) async fn wait_or_cancel<T>(
                 responder.keep_alive().await;
                 keep_alive.set(sleep(forward_ctx.deadline_timer, period));
             }
-            // A stateless client cancels by disconnecting; a stateful one may reconnect to fetch the result of a call.
-            () = responder.wait_for_disconnect(), if forward_ctx.cancels_on_disconnect || matches!(forward_ctx.ctx.client_protocol, ClientProtocol::Stateless(_)) => return None,
+            () = responder.wait_for_disconnect(), if forward_ctx.cancels_on_disconnect || forward_ctx.ctx.cancels_by_disconnecting() => return None,
             () = forward_ctx.gw.shutdown.wait_until_forced() => return None,
         }
     }
@@ -341,7 +340,7 @@ async fn relay(
                     responder.send(&redact_secrets(ctx, text)).await;
                 }
             }
-            Ok(ServerMessage::Request(server_request)) if ctx.translation() == ProtocolTranslation::ToStateful => {
+            Ok(ServerMessage::Request(server_request)) if ctx.passes_server_requests_in_response() => {
                 let why_not = match forward_ctx.can_suspend && !exchange.is_before_call() {
                     true => (!exchange.is_only_call()).then_some(server_message_filter::AMBIGUOUS_CALL_MESSAGE),
                     false => Some(server_message_filter::CLIENT_NOT_WAITING_MESSAGE),

@@ -1,9 +1,7 @@
 //! Handles notifications and requests from servers.
 
-use gatelodge_json::{JsonLimits, read};
-use gatelodge_mcp::translate::without_members;
+use gatelodge_json::read;
 use gatelodge_mcp::{Method, RequestId, ServerNotification, ServerRequest, code, error_response, result_response};
-use gatelodge_mutants::mutant;
 use gatelodge_policy::{Decision, Reason, ReasonCode};
 use gatelodge_store::{CallOutcome, EnforcementMode};
 
@@ -11,10 +9,9 @@ use super::client_input::are_input_requests_allowed;
 use super::{ForwardContext, client_capability_check, task_ownership};
 use crate::call_recorder::CallRecorder;
 use crate::refusal::Refusal;
-use crate::request_context::{ClientProtocol, ProtocolTranslation, RequestContext, RequestSubject};
+use crate::request_context::{RequestContext, RequestSubject};
 use crate::services::GatewayServices;
 use crate::session::ClientResponseDestination;
-use crate::session::list_changed::SUBSCRIPTION_ID_KEY;
 use crate::suspended_calls::TOO_MANY_SUSPENDED_CALLS_MESSAGE;
 use crate::upstream::{Permit, UpstreamRequest};
 use crate::upstream_session::own_request::send_one_way;
@@ -29,7 +26,7 @@ pub(crate) async fn filter_call_notification(
     if *notification.method() == Method::Progress && is_own {
         return forward_ctx.progress.and_then(|progress| progress.rewrite_if_advanced(notification));
     }
-    if is_misplaced(forward_ctx.ctx, notification.method()) {
+    if !forward_ctx.ctx.belongs_on_response_stream(notification.method()) {
         if *notification.method() == Method::ToolsListChanged {
             forward_ctx.ctx.tool_registry().invalidate();
         }
@@ -37,34 +34,13 @@ pub(crate) async fn filter_call_notification(
         return None;
     }
     let text = filter_standalone_notification(forward_ctx.gw, forward_ctx.ctx, notification).await?;
-    if forward_ctx.ctx.translation() == ProtocolTranslation::ToStateful
-        && is_subscription_notification(notification.method())
-    {
+    if forward_ctx.ctx.is_for_listeners(notification.method()) {
         // Stateless clients receive changes only through `subscriptions/listen`.
         let text = forward_ctx.ctx.upstream.secret_redactor().redact_json(text);
         forward_ctx.ctx.upstream_session()?.notification_hub.broadcast(text.into());
         return None;
     }
     Some(text)
-}
-
-fn is_subscription_notification(method: &Method<'_>) -> bool {
-    matches!(
-        method,
-        Method::ToolsListChanged | Method::PromptsListChanged | Method::ResourcesListChanged | Method::ResourceUpdated
-    )
-}
-
-/// Returns whether a notification does not belong in the response stream of a stateless request: change and task
-/// notifications need a subscription, and log messages need a log level in the request.
-fn is_misplaced(ctx: &RequestContext, method: &Method<'_>) -> bool {
-    let ClientProtocol::Stateless(stateless) = &ctx.client_protocol else { return false };
-    let is_misplaced_here = match method {
-        Method::TaskStatus | Method::TaskChanged | Method::SubscriptionsAcknowledged => true,
-        Method::LogMessage => !stateless.wants_log_messages,
-        method => is_subscription_notification(method) && !mutant!("list-change-sent-on-call-stream"),
-    };
-    is_misplaced_here && ctx.translation() == ProtocolTranslation::None
 }
 
 /// Like [`filter_call_notification`], for notifications outside of a call.
@@ -74,19 +50,7 @@ pub(crate) async fn filter_standalone_notification(
     notification: &ServerNotification<'_>,
 ) -> Option<String> {
     let text = authorize_notification(gw, ctx, notification).await?;
-    if ctx.translation() != ProtocolTranslation::ToStateless {
-        return Some(text);
-    }
-    Some(without_subscription_id(&text, &gw.settings.reply_limits).unwrap_or(text))
-}
-
-/// Removes the subscription id from a stateless server's message, because the listen request was the gateway's own.
-fn without_subscription_id(text: &str, limits: &JsonLimits) -> Option<String> {
-    let document = read(text.as_bytes(), limits).ok()?;
-    let meta = document.root().get("params")?.get("_meta")?;
-    meta.get(SUBSCRIPTION_ID_KEY)?;
-    let (start, end) = meta.span();
-    Some(format!("{}{}{}", text.get(..start)?, without_members(meta, &[SUBSCRIPTION_ID_KEY]), text.get(end..)?))
+    Some(ctx.translate_notification(text, &gw.settings.reply_limits))
 }
 
 async fn authorize_notification(
@@ -95,11 +59,7 @@ async fn authorize_notification(
     notification: &ServerNotification<'_>,
 ) -> Option<String> {
     match notification.method() {
-        // The client's protocol generation does not have these.
-        Method::ElicitationComplete | Method::TaskStatus if ctx.translation() == ProtocolTranslation::ToStateful => {
-            None
-        }
-        Method::TaskChanged if ctx.translation() == ProtocolTranslation::ToStateless => None,
+        method if !ctx.can_translate_notification(method) => None,
         // Progress of a call that created a task continues until the task is done.
         Method::Progress => {
             ctx.session()?.tasks.find_progress(&notification.reference()?)?.rewrite_if_advanced(notification)
@@ -121,8 +81,6 @@ async fn authorize_notification(
         {
             None
         }
-        // It acknowledges the gateway's own request.
-        Method::SubscriptionsAcknowledged if ctx.translation() == ProtocolTranslation::ToStateless => None,
         Method::ToolsListChanged => {
             ctx.tool_registry().invalidate();
             Some(notification.text().to_owned())
@@ -179,7 +137,7 @@ pub(crate) async fn accept_as_client_input(
 
 /// Responds to a ping in a session that the gateway itself has opened. Returns whether the request was such a ping.
 async fn respond_to_ping(gw: &GatewayServices, ctx: &RequestContext, server_request: &ServerRequest<'_>) -> bool {
-    let is_own_ping = *server_request.method() == Method::Ping && ctx.translation() == ProtocolTranslation::ToStateful;
+    let is_own_ping = ctx.is_own_ping(server_request.method());
     if is_own_ping {
         let answer =
             ctx.message_for_upstream(UpstreamRequest::notification(result_response(server_request.id(), "{}")));

@@ -5,9 +5,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use gatelodge_json::{JsonValue, read};
-use gatelodge_mcp::{
-    ClientRequest, Method, ServerMessage, ServerRequest, ServerResponsePayload, find_created_task, read_server_message,
-};
+use gatelodge_mcp::{ClientRequest, Method, ServerMessage, ServerRequest, ServerResponsePayload, read_server_message};
 use gatelodge_mutants::mutant;
 use gatelodge_policy::Decision;
 use gatelodge_store::{EnforcementMode, IdDigest, StoreError, TaskOwner};
@@ -16,7 +14,7 @@ use tracing::warn;
 
 use crate::body::MessageBody;
 use crate::refusal::Refusal;
-use crate::request_context::{ProtocolTranslation, RequestContext, RequestSubject};
+use crate::request_context::{RequestContext, RequestSubject};
 use crate::services::GatewayServices;
 use crate::session::ProgressRelay;
 use crate::upstream::UpstreamSessionLink;
@@ -67,7 +65,7 @@ pub(crate) async fn record_task_owner(
 ) {
     static TASK_ID_FINDER: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"taskId\""));
     // Shortcut: most responses do not contain the word, and large ones do not create tasks.
-    if ctx.translation() != ProtocolTranslation::None
+    if ctx.is_translated()
         || text.len() > MAX_TASK_RESPONSE_BYTES
         || !text.outline().any(|part| TASK_ID_FINDER.find(part).is_some())
     {
@@ -76,7 +74,7 @@ pub(crate) async fn record_task_owner(
     let text = text.clone().into_bytes();
     let Ok(ServerMessage::Response(reply)) = read_server_message(&text, &gw.settings.reply_limits) else { return };
     let ServerResponsePayload::Result(result) = reply.payload() else { return };
-    let Some(task) = find_created_task(result, ctx.generation()) else { return };
+    let Some(task) = ctx.created_task(result) else { return };
     ctx.upstream.note_tasks();
     if let Some(session) = ctx.session() {
         session.tasks.note_server_task();

@@ -35,17 +35,6 @@ pub(crate) struct StatelessClient {
     pub exclusive_session: Option<Arc<ExclusiveSession>>,
 }
 
-/// Translation between the client's and the upstream's protocol generation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ProtocolTranslation {
-    /// Client and upstream use the same generation.
-    None,
-    /// The client is stateless, the upstream stateful.
-    ToStateful,
-    /// The client is stateful, the upstream stateless.
-    ToStateless,
-}
-
 /// The client of a request at `/mcp/<server>` or `/mcp`, as a call record describes it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ClientContext<'a> {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use gatelodge_mcp::{Revision, SSE_KEEP_ALIVE};
+use gatelodge_mcp::SSE_KEEP_ALIVE;
 use tokio::sync::mpsc;
 
 use crate::runtime::InFlightGuard;
@@ -22,8 +22,7 @@ impl ResumableStream {
     /// event.
     pub fn begin(session: &Arc<Session>, events: mpsc::Sender<Bytes>) -> Self {
         let stream = session.streams.replay_buffers.begin_stream(events.clone());
-        // Older clients treat an event without data as a broken message.
-        if session.revision() >= Revision::R2025_11_25 {
+        if session.has_priming_events() {
             let _ = events.try_send(session.streams.replay_buffers.priming_event(stream));
         }
         Self { session: Arc::clone(session), stream }
@@ -44,7 +43,7 @@ impl ResumableStream {
     /// Closes the connection, so that the client polls for the rest. A client that has received no priming event keeps
     /// its connection.
     pub fn close_for_polling(&self) {
-        if self.session.revision() >= Revision::R2025_11_25 {
+        if self.session.has_priming_events() {
             self.session.streams.replay_buffers.disconnect(self.stream);
         }
     }

@@ -37,13 +37,13 @@ impl Negotiated {
         client_info: ClientInfo,
         handshake: Bytes,
         server_info: Bytes,
-        is_upstream_stateless: bool,
+        is_local: bool,
         accepts_log_messages: bool,
     ) -> Self {
         Self {
             revision,
             client_info,
-            handshake_profile: is_upstream_stateless.then(|| Box::new(ClientHandshakeProfile::of(&handshake))),
+            handshake_profile: is_local.then(|| Box::new(ClientHandshakeProfile::of(&handshake))),
             client_capabilities: handshake_capabilities(&handshake),
             handshake,
             list_changed: Mutex::new((!server_info.is_empty()).then(|| ListChangedSet::advertised(&server_info))),
@@ -76,7 +76,7 @@ impl Negotiated {
     }
 
     /// Returns whether the upstream is stateless.
-    pub fn is_upstream_stateless(&self) -> bool {
+    pub fn is_local(&self) -> bool {
         self.handshake_profile.is_some()
     }
 

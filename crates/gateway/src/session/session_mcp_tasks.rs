@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use gatelodge_mcp::RequestId;
+use gatelodge_mcp::{ProtocolGeneration, RequestId, find_created_task};
 
 use super::lazy_box::LazyBox;
 use super::{ProgressRelay, lock};
@@ -51,10 +51,12 @@ impl SessionTaskTracking {
         lock(&self.progress).iter().find(|(known, _)| *known == own).map(|(_, relay)| Arc::clone(relay))
     }
 
-    /// Tracks a task that the client created for an upstream request.
-    pub fn note_client_task(&self, task: String, method: String) {
+    /// Tracks the task that the client created for an upstream request, if its result is one. Only the stateful protocol
+    /// has such tasks.
+    pub fn note_client_result(&self, result: &str, method: String) {
+        let Some(task) = find_created_task(result, ProtocolGeneration::Stateful) else { return };
         let mut tasks = lock(&self.client_tasks);
-        tasks.push_back((task, method));
+        tasks.push_back((task.id, method));
         if tasks.len() > MAX_TRACKED_TASKS {
             tasks.pop_front();
         }

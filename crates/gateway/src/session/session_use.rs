@@ -76,7 +76,7 @@ mod tests {
             server_info: Bytes::new(),
             upstream_link: UpstreamSessionLink::NoSession,
             session_permit: permit,
-            is_upstream_stateless: false,
+            is_local: false,
             accepts_log_messages: false,
         };
         let (session, minute) = (Arc::new(Session::new(params).expect("a session")), Duration::from_secs(60));

@@ -5,7 +5,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use gatelodge_json::read;
 use gatelodge_mcp::translate::to_json_string;
-use gatelodge_mcp::{ClientMessage, Method, ProtocolGeneration, RequestId, Revision, read_client_message};
+use gatelodge_mcp::{
+    ClientMessage, ClientRequest, Method, ProtocolGeneration, RequestId, Revision, read_client_message,
+};
 use gatelodge_mutants::mutant;
 
 use super::own_request::{await_own_response, result_text, send_one_way};
@@ -18,9 +20,19 @@ use crate::upstream::{Permit, UpstreamRequest, UpstreamSendError, UpstreamSessio
 
 const INITIALIZED_NOTIFICATION: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
 
+/// Returns the revision that a server chose in a handshake; `None` if it is unknown or has no handshake.
 pub(crate) fn agreed_revision(result: &[u8]) -> Option<Revision> {
     let document = read(result, &gatelodge_json::JsonLimits::REPLY).ok()?;
-    document.root().get("protocolVersion")?.as_str()?.parse().ok()
+    let revision: Revision = document.root().get("protocolVersion")?.as_str()?.parse().ok()?;
+    (revision.generation() == ProtocolGeneration::Stateful).then_some(revision)
+}
+
+/// Returns the revision that a client asks for in a handshake, or the newest one that has handshakes.
+pub(crate) fn requested_revision(request: &ClientRequest<'_>) -> Revision {
+    let requested = request.params().and_then(|params| params.get("protocolVersion")?.as_str()?.parse().ok());
+    requested
+        .filter(|revision: &Revision| revision.generation() == ProtocolGeneration::Stateful)
+        .unwrap_or(Revision::R2025_11_25)
 }
 
 pub(crate) fn has_tasks(result: &[u8]) -> bool {
@@ -175,9 +187,7 @@ pub(crate) async fn handshake_upstream(
     let answer = await_own_response(gw, &mut exchange, call).await?;
     let server_info = answer.map(|answer| result_text(&answer, &gw.settings.reply_limits)).transpose()?.flatten();
     let server_info = server_info.ok_or_else(|| unusable("the server rejected the handshake"))?;
-    let revision =
-        agreed_revision(&server_info).filter(|revision| revision.generation() == ProtocolGeneration::Stateful);
-    let revision = revision.ok_or_else(|| unusable("the server chose an unknown revision"))?;
+    let revision = agreed_revision(&server_info).ok_or_else(|| unusable("the server chose an unknown revision"))?;
     let link = exchange.session_link.clone().after_handshake(&ctx.upstream);
     Ok(HandshakeResult { link, revision, server_info: Bytes::copy_from_slice(&server_info) })
 }

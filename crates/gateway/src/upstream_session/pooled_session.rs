@@ -157,7 +157,7 @@ async fn open_session(
         server_info,
         upstream_link: link,
         session_permit,
-        is_upstream_stateless: false,
+        is_local: false,
         accepts_log_messages: profile.log_level.is_some(),
     };
     let session = Session::new(opening).map(|session| match shared {

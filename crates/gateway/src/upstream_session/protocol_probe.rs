@@ -7,26 +7,9 @@ use gatelodge_mcp::{
 };
 
 use super::own_request::{await_own_response, result_text};
-use crate::request_context::{ProtocolTranslation, RequestContext};
+use crate::request_context::{GATEWAY_META, ProtocolTranslation, RequestContext};
 use crate::services::GatewayServices;
 use crate::upstream::{Permit, StatelessHeaders, UpstreamRequest, UpstreamSendError};
-
-/// Metadata of the gateway's own requests.
-pub(crate) const GATEWAY_META: &str = concat!(
-    r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"#,
-    r#""io.modelcontextprotocol/clientInfo":{"name":"gatelodge","version":""#,
-    env!("CARGO_PKG_VERSION"),
-    r#""}}"#
-);
-
-/// Like [`GATEWAY_META`], for requests about tasks.
-pub(crate) const GATEWAY_META_WITH_TASKS: &str = concat!(
-    r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":"#,
-    r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}},"#,
-    r#""io.modelcontextprotocol/clientInfo":{"name":"gatelodge","version":""#,
-    env!("CARGO_PKG_VERSION"),
-    r#""}}"#
-);
 
 /// Returns whether the upstream supports the stateless protocol.
 pub(crate) async fn probe_is_stateless(gw: &GatewayServices, ctx: &RequestContext) -> Result<bool, UpstreamSendError> {
@@ -60,6 +43,18 @@ pub(crate) async fn fetch_server_info(
         Some(false) => Ok(None),
         _ => request_discover(gw, ctx).await.map(known),
     }
+}
+
+/// Like [`fetch_server_info`], for a server that rejected a handshake. It may have been upgraded since it was probed, so
+/// an earlier result that it is not stateless does not count.
+pub(crate) async fn fetch_server_info_after_rejection(
+    gw: &GatewayServices,
+    ctx: &RequestContext,
+) -> Result<Option<Bytes>, UpstreamSendError> {
+    if ctx.upstream.supports_stateless() == Some(false) {
+        ctx.upstream.forget_stateless_support();
+    }
+    fetch_server_info(gw, ctx).await
 }
 
 /// Probes the upstream and stores the result.

@@ -48,7 +48,7 @@ impl AllowedResource {
 /// Restores the session's subscriptions in the background after the server has reopened the session. Does nothing if
 /// they have already been restored or are being restored.
 pub(crate) fn resubscribe(gw: &GatewayServices, ctx: &RequestContext) {
-    let Some(session) = ctx.session().filter(|session| !session.negotiated.is_upstream_stateless()) else { return };
+    let Some(session) = ctx.session().filter(|_| ctx.local_session().is_none()) else { return };
     if session.upstream_link.current().is_ended() {
         return;
     }

@@ -13,9 +13,9 @@ use super::AllowedCallResult;
 use crate::call_recorder::CallRecorder;
 use crate::pipeline::{
     CallReservation, ForwardContext, ForwardOutcome, client_capability_check, client_input, forward,
-    parsed_response_for_client, relay_until_response, response_status, rewrite_for_upstream,
+    parsed_response_for_client, relay_until_response, rewrite_for_upstream,
 };
-use crate::request_context::{ProtocolTranslation, RequestContext, RequestSubject};
+use crate::request_context::{RequestContext, RequestSubject};
 use crate::responder::Responder;
 use crate::runtime::deadline_timer::{DeadlineTimer, timeout};
 use crate::services::GatewayServices;
@@ -220,9 +220,7 @@ impl CallRounds<'_> {
                 return Ok(AllowedCallResult::LocalReply { text: gatelodge_mcp::result_response(request.id(), &text) });
             }
             (_, exchange) => {
-                // A stateful client sends `notifications/cancelled` itself; it is passed on to a stateful upstream.
-                let tells = ctx.session().is_some() && ctx.translation() == ProtocolTranslation::None;
-                if let Some(mut exchange) = exchange.filter(|_| tells) {
+                if let Some(mut exchange) = exchange.filter(|_| ctx.forwards_cancellation()) {
                     exchange.abandon();
                 }
                 Box::pin(call_cancellation::cancel_after_hang_up(gw, ctx, forward_ctx.call)).await;
@@ -247,13 +245,7 @@ impl CallRounds<'_> {
             .ok_or_else(|| UpstreamSendError::InvalidResponse("the response cannot be read".to_owned()))?;
         let status = match spans.result() {
             Some(_) => StatusCode::OK,
-            None => response_status(
-                ctx.generation(),
-                &message,
-                forward_ctx.call,
-                exchange.status,
-                &gw.settings.reply_limits,
-            ),
+            None => ctx.response_status(&message, forward_ctx.call, exchange.status, &gw.settings.reply_limits),
         };
         Ok(AllowedCallResult::Response { status, text, outcome, exchange: Box::new(exchange) })
     }

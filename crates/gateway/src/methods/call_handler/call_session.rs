@@ -4,7 +4,6 @@ use gatelodge_mcp::ClientRequest;
 
 use super::resumed_call::{find_suspended_context, request_state};
 use crate::call_recorder::CallRecorder;
-use crate::methods::missing_upstream_methods;
 use crate::pipeline::authorize::early_denial;
 use crate::pipeline::{ForwardContext, abandoned_outcome, wait_or_cancel};
 use crate::refusal::Refusal;
@@ -30,7 +29,6 @@ pub(super) async fn prepare_session(
 ) -> Result<Option<RequestContext>, Refusal> {
     let suspended_ctx = find_suspended_context(gw, ctx, request, subject, responder);
     responder.acquire_in_flight(ctx, request.method())?;
-    missing_upstream_methods::check_translatable(ctx, request)?;
     let call_ctx = match suspended_ctx {
         None if request_state(ctx, request).is_none() && pooled_session::needs_exclusive_session(ctx, request) => {
             // Denied calls must not evict a session or start a process. The policy is evaluated again afterwards, with

@@ -7,7 +7,7 @@ use http::StatusCode;
 use crate::call_recorder::CallRecorder;
 use crate::pipeline::client_input;
 use crate::refusal::Refusal;
-use crate::request_context::{ProtocolTranslation, RequestContext, RequestSubject};
+use crate::request_context::{RequestContext, RequestSubject};
 use crate::responder::Responder;
 use crate::services::GatewayServices;
 use crate::suspended_calls::{SuspendedCall, SuspendedCallBinding};
@@ -33,7 +33,7 @@ pub(super) fn find_suspended_context(
 /// Returns the request state that resumes a suspended call.
 pub(super) fn request_state(ctx: &RequestContext, request: &ClientRequest<'_>) -> Option<String> {
     // The state of a stateless upstream is its own, and is passed on.
-    if ctx.translation() != ProtocolTranslation::ToStateful {
+    if !ctx.passes_server_requests_in_response() {
         return None;
     }
     Some(request.params()?.get("requestState")?.as_str().unwrap_or_default().into_owned())

@@ -67,6 +67,20 @@ pub(super) async fn finish_aborted(
     }
 }
 
+/// Refuses a request before it is evaluated.
+pub(crate) async fn refuse(
+    gw: &GatewayServices,
+    ctx: &RequestContext,
+    request: &ClientRequest<'_>,
+    subject: &RequestSubject<'_>,
+    mut recorder: CallRecorder,
+    responder: Responder,
+    refusal: Refusal,
+) {
+    recorder.set_subject(ctx, subject.target(), subject.arguments());
+    finish_aborted(gw, ctx, request, subject, recorder, responder, refusal.into()).await;
+}
+
 /// Replies to a request whose server cannot be reached. Tools that the policy hides stay hidden.
 pub(crate) async fn handle_unreachable(
     gw: &GatewayServices,

@@ -126,7 +126,8 @@ pub(crate) async fn run_message(
         ClientMessage::Request(request) => endpoint.handle_request(gw, request, responder).await,
         ClientMessage::Notification(notification) if notification.method().is_absent_in(generation) => {
             let (method, recorder) = (notification.method(), endpoint.new_recorder(gw));
-            unknown_method_reply::reply_method_not_found(gw, generation, None, method, recorder, responder).await;
+            let status = endpoint.client().protocol.unknown_method_status();
+            unknown_method_reply::reply_method_not_found(gw, status, None, method, recorder, responder).await;
         }
         ClientMessage::Notification(_) | ClientMessage::Response(_) => {
             // Forwarded before the response, so that the client's next message cannot overtake it.

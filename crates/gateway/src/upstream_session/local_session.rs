@@ -1,0 +1,80 @@
+//! Sessions of stateful clients with stateless servers. Such a session exists only in the gateway, which does for it what
+//! other servers do: it answers pings and stores the log level.
+
+use bytes::Bytes;
+use gatelodge_mcp::translate::{to_discover_result, to_initialize_result};
+use gatelodge_mcp::{ClientRequest, Method, ProtocolGeneration, code, error_response, result_response};
+use gatelodge_store::CallOutcome;
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::handshake::requested_revision;
+use crate::refusal::Refusal;
+use crate::request_context::{ProtocolTranslation, RequestContext};
+use crate::responder::Responder;
+use crate::services::GatewayServices;
+use crate::session::{ClientInfo, Session, SessionParams};
+use crate::upstream::{UpstreamSendError, UpstreamSessionLink};
+
+/// Opens a session with a stateful client of a stateless server, whose `server/discover` result is `server_info`.
+pub(crate) async fn open_local_session(
+    gw: &GatewayServices,
+    ctx: &RequestContext,
+    request: &ClientRequest<'_>,
+    server_info: Bytes,
+    session_permit: OwnedSemaphorePermit,
+    responder: &mut Responder,
+) -> Result<(Bytes, CallOutcome), Refusal> {
+    let revision = requested_revision(request);
+    ctx.check_revision(revision).map_err(Refusal::Protocol)?;
+    let text = to_initialize_result(&server_info, revision, ctx.upstream.name().as_str());
+    let text = ctx.upstream.secret_redactor().redact_json(text);
+    let opening = SessionParams {
+        grant: ctx.grant.config.id.clone(),
+        server: Some(ctx.upstream.name().clone()),
+        revision,
+        client_info: ClientInfo::of(request.params().and_then(|params| params.get("clientInfo"))),
+        handshake: Bytes::copy_from_slice(request.text().as_bytes()),
+        server_info,
+        upstream_link: UpstreamSessionLink::NoSession,
+        session_permit,
+        is_local: true,
+        accepts_log_messages: true,
+    };
+    let session = Session::new(opening).and_then(|session| gw.sessions.registry.insert(session));
+    let session = session.ok_or_else(|| UpstreamSendError::NotSent("there are too many sessions".to_owned()))?;
+    if responder.set_session(&session) {
+        gw.sessions.persist(&session).await;
+    }
+    Ok((result_response(request.id(), &text).into(), CallOutcome::Ok))
+}
+
+/// Returns the response to a request whose method the server's protocol lacks, so that the gateway answers it. Returns
+/// `None` for any other method.
+pub(crate) async fn local_response(
+    gw: &GatewayServices,
+    ctx: &RequestContext,
+    request: &ClientRequest<'_>,
+) -> Option<String> {
+    match (ctx.translation(), request.method()) {
+        (ProtocolTranslation::ToStateful, Method::Discover) => {
+            let session = ctx.upstream_session()?;
+            let supported = ctx.supported_revisions(ProtocolGeneration::Stateless);
+            let result = to_discover_result(&session.negotiated.server_info, &supported);
+            Some(result_response(request.id(), &ctx.upstream.secret_redactor().redact_json(result)))
+        }
+        (ProtocolTranslation::ToStateless, Method::Ping) => Some(result_response(request.id(), "{}")),
+        (ProtocolTranslation::ToStateless, Method::SetLevel) => Some(set_log_level(gw, ctx, request).await),
+        _ => None,
+    }
+}
+
+async fn set_log_level(gw: &GatewayServices, ctx: &RequestContext, request: &ClientRequest<'_>) -> String {
+    let level = request.params().and_then(|params| params.get("level")?.as_str());
+    match (level, ctx.session()) {
+        (Some(level), Some(session)) => {
+            gw.sessions.persist_log_level(session, &level).await;
+            result_response(request.id(), "{}")
+        }
+        _ => error_response(Some(request.id()), code::INVALID_PARAMS, "`params.level` must be a string", None),
+    }
+}
