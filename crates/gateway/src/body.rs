@@ -2,6 +2,7 @@
 
 pub(crate) mod arguments_digest;
 pub(crate) mod body_buffer;
+pub(crate) mod json_word_finder;
 pub(crate) mod message_body;
 pub(crate) mod tool_result;
 

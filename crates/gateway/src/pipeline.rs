@@ -13,7 +13,7 @@ mod upstream_stream_resumption;
 
 use self::upstream_stream_resumption::UpstreamStreamResumption;
 
-pub(crate) use client_response::{parsed_response_for_client, response_for_client};
+pub(crate) use client_response::{can_hold_task_or_input, parsed_response_for_client, response_for_client};
 pub(crate) use forward::{
     ForwardContext, ForwardOutcome, MAX_SERVER_REQUESTS_PER_ROUND, abandoned_outcome, forward, relay_until_response,
     rewrite_for_upstream, wait_or_cancel,

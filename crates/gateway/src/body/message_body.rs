@@ -47,11 +47,6 @@ impl MessageBody {
         self.head.is_empty() && self.tail.is_empty() && self.further_segments.iter().all(Bytes::is_empty)
     }
 
-    /// Returns the body except for the chunks in the middle, which lie inside one long string.
-    pub fn outline(&self) -> impl Iterator<Item = &[u8]> {
-        [&self.head, &self.tail].into_iter().chain(self.further_segments.back()).map(AsRef::as_ref)
-    }
-
     /// Creates a body from a new head and `rest`. If `rest` is part of `source`, it is not copied.
     pub fn with_new_prefix(head: String, rest: &str, source: &Bytes) -> Self {
         let start = rest.as_ptr().addr().checked_sub(source.as_ptr().addr());

@@ -1,11 +1,11 @@
 //! The pipeline of one call: evaluates the policy, reserves the charges, forwards the call and responds. Every exit
 //! path writes a record.
 //!
-//! [`run_pipeline`] is what every call goes through. What concerns few calls is before it (`call_session`,
+//! [`run_pipeline`] is what every call goes through. What concerns few calls is before it (`own_session`,
 //! `resumed_call`) or after it (`unrecorded_refusal`).
 
 mod call_rounds;
-mod call_session;
+mod own_session;
 mod resumed_call;
 mod tool_listing;
 mod unrecorded_refusal;
@@ -19,27 +19,28 @@ use gatelodge_store::{CallOutcome, EnforcementMode};
 use http::{HeaderMap, StatusCode};
 
 use self::call_rounds::CallRounds;
-use self::call_session::prepare_session;
-use self::resumed_call::{recheck_suspended, take_suspended};
-use self::tool_listing::load_tool_listing;
-use self::unrecorded_refusal::{AbortRowKind, UnrecordedRefusal, finish_aborted};
-use super::resources_subscribe;
+use self::own_session::prepare_own_session;
+use self::resumed_call::recheck_suspended;
+use self::tool_listing::fetch_tool_listing;
+use self::unrecorded_refusal::{finish_refused, settle};
 use crate::body::MessageBody;
 use crate::call_recorder::CallRecorder;
-use crate::pipeline::authorize::{authorize, early_denial};
-use crate::pipeline::{CallReservation, reserve, task_ownership};
+use crate::pipeline::authorize::{authorize, find_fresh_listing};
+use crate::pipeline::{CallReservation, reserve};
 use crate::refusal::Refusal;
 use crate::request_context::{RequestContext, RequestSubject};
 use crate::responder::Responder;
 use crate::services::GatewayServices;
 use crate::session::ProgressRelay;
 use crate::suspended_calls::SuspendedCall;
-use crate::upstream::{ToolListing, UpstreamResponse, UpstreamSendError};
+use crate::upstream::{ToolListing, UpstreamResponse};
+use crate::upstream_session::handshake;
 
+pub(super) use self::unrecorded_refusal::UnrecordedRefusal;
 pub(crate) use self::unrecorded_refusal::{handle_unreachable, refuse};
 
 /// Result of a call that was not refused.
-enum AllowedCallResult {
+pub(super) enum AllowedCallResult {
     /// The upstream responded.
     Response { status: StatusCode, text: MessageBody, outcome: CallOutcome, exchange: Box<UpstreamResponse> },
     /// The gateway responds itself: it asks the client for input, or handles the request locally.
@@ -52,19 +53,11 @@ enum AllowedCallResult {
 
 /// A call that is subject to the policy.
 #[derive(Clone, Copy)]
-struct EvaluatedCall<'a> {
-    gw: &'a GatewayServices,
-    ctx: &'a RequestContext,
-    request: &'a ClientRequest<'a>,
-    subject: &'a RequestSubject<'a>,
-}
-
-/// What few calls have.
-struct CallExtras {
-    /// `Mcp-Param-*` headers for the upstream.
-    param_headers: Option<Box<HeaderMap>>,
-    /// The suspended call that the request resumes.
-    resumed: Option<Box<SuspendedCall>>,
+pub(crate) struct EvaluatedCall<'a> {
+    pub gw: &'a GatewayServices,
+    pub ctx: &'a RequestContext,
+    pub request: &'a ClientRequest<'a>,
+    pub subject: &'a RequestSubject<'a>,
 }
 
 /// Handles a request that is subject to the policy.
@@ -77,10 +70,65 @@ pub(crate) async fn handle_call(
     mut responder: Responder,
 ) {
     recorder.set_subject(ctx, subject.target(), subject.arguments());
-    if !mutant!("unsubscribe-depends-on-policy") || early_denial(ctx, subject, &recorder).is_none() {
-        resources_subscribe::remove_subscription(gw, ctx, request, subject).await;
-    }
-    match run(gw, ctx, request, subject, &mut recorder, &mut responder).await {
+    let ended = run(gw, ctx, request, subject, &mut recorder, &mut responder).await;
+    finish(EvaluatedCall { gw, ctx, request, subject }, recorder, responder, ended).await;
+}
+
+/// Runs the pipeline in the session of the call, which is held until the upstream has responded.
+async fn run(
+    gw: &GatewayServices,
+    ctx: &RequestContext,
+    request: &ClientRequest<'_>,
+    subject: &RequestSubject<'_>,
+    recorder: &mut CallRecorder,
+    responder: &mut Responder,
+) -> Result<AllowedCallResult, UnrecordedRefusal> {
+    let own_session = match ctx.passes_server_requests_in_response() {
+        true => Box::pin(prepare_own_session(gw, ctx, request, subject, recorder, responder)).await?,
+        false => None,
+    };
+    let ctx = own_session.as_ref().unwrap_or(ctx);
+    responder.acquire_in_flight(ctx, request.method())?;
+    handshake::reopen_if_closed(gw, ctx).await;
+    let _held = ctx.upstream_session().map(|session| session.mark_in_use());
+    run_pipeline(EvaluatedCall { gw, ctx, request, subject }, recorder, responder).await
+}
+
+/// Carries a call from the evaluation of the policy to the response of its server.
+async fn run_pipeline(
+    call: EvaluatedCall<'_>,
+    recorder: &mut CallRecorder,
+    responder: &mut Responder,
+) -> Result<AllowedCallResult, UnrecordedRefusal> {
+    let EvaluatedCall { gw, ctx, request, subject } = call;
+    let listing = call.load_tool_listing(recorder, responder).await?;
+    let terms = authorize(ctx, subject, listing.as_deref(), recorder)?;
+    let param_headers = ctx.param_headers(subject, listing.as_deref())?;
+    let resumed = recheck_suspended(gw, ctx, request, subject, recorder)?;
+    // Charges and intent: one durable step. Terms that ask for a person are refused here until approvals exist.
+    let reservation = match call.reserve_charges(terms, resumed.is_some(), recorder).await {
+        Ok(reservation) => reservation,
+        Err(refusal) => {
+            if mutant!("refused-call-still-sent") {
+                Box::pin(call.send_refused(recorder, responder)).await;
+            }
+            // Nothing can resume the call any more.
+            resumed.into_iter().for_each(|suspended| gw.cancel_suspended_call(*suspended));
+            return Err(refusal.into());
+        }
+    };
+    call.send(reservation, param_headers, resumed, recorder, responder).await
+}
+
+/// Replies to a call, and writes its last row.
+pub(super) async fn finish(
+    call: EvaluatedCall<'_>,
+    mut recorder: CallRecorder,
+    responder: Responder,
+    ended: Result<AllowedCallResult, UnrecordedRefusal>,
+) {
+    let gw = call.gw;
+    match ended {
         Ok(AllowedCallResult::Response { status, text, outcome, mut exchange }) => {
             gw.metrics.count_answered_call();
             responder.finish_with_body(status, text).await;
@@ -95,77 +143,39 @@ pub(crate) async fn handle_call(
             responder.hang_up();
             gw.write_row(recorder.outcome_row(CallOutcome::Cancelled, None)).await;
         }
-        Err(abort) => {
-            let is_denied = matches!(abort.refusal, Refusal::Denied(_));
-            Box::pin(finish_aborted(gw, ctx, request, subject, recorder, responder, abort)).await;
-            // After a denial nothing can resume the suspended call any more.
-            if is_denied && let Ok(Some(suspended)) = take_suspended(gw, ctx, request, subject) {
-                gw.cancel_suspended_call(*suspended);
-            }
-        }
-    }
-}
-
-/// Runs the pipeline in the session of the call, which is held until the upstream has responded.
-async fn run(
-    gw: &GatewayServices,
-    ctx: &RequestContext,
-    request: &ClientRequest<'_>,
-    subject: &RequestSubject<'_>,
-    recorder: &mut CallRecorder,
-    responder: &mut Responder,
-) -> Result<AllowedCallResult, UnrecordedRefusal> {
-    let call_ctx = prepare_session(gw, ctx, request, subject, recorder, responder).await?;
-    let ctx = call_ctx.as_ref().unwrap_or(ctx);
-    let _held = ctx.upstream_session().map(|session| session.mark_in_use());
-    run_pipeline(EvaluatedCall { gw, ctx, request, subject }, recorder, responder).await
-}
-
-/// Carries a call from the evaluation of the policy to the response of its server.
-async fn run_pipeline(
-    call: EvaluatedCall<'_>,
-    recorder: &mut CallRecorder,
-    responder: &mut Responder,
-) -> Result<AllowedCallResult, UnrecordedRefusal> {
-    let EvaluatedCall { gw, ctx, subject, .. } = call;
-    let listing = load_tool_listing(gw, ctx, subject, recorder, responder).await?;
-    let terms = authorize(ctx, subject, listing.as_deref(), recorder)?;
-    let extras = call.check_extras(listing.as_deref(), recorder)?;
-    // Charges and intent: one durable step. Terms that ask for a person are refused here until approvals exist.
-    let (reservation, extras) = call.reserve_charges(terms, extras, recorder, responder).await?;
-    if let Some(reply) = call.reply_locally().await {
-        return Ok(reply);
-    }
-    // Sending consumes a permit, which only the reservation gives.
-    match call.forward(&reservation, extras, recorder, responder).await {
-        Ok(result) => Ok(result),
-        Err(error) => Err(call.settle(reservation, error, recorder).await),
+        Err(abort) => Box::pin(finish_refused(call, recorder, responder, abort)).await,
     }
 }
 
 impl EvaluatedCall<'_> {
-    /// Checks what concerns few calls: limits on subscriptions, headers that repeat arguments, and input for a call
-    /// that was suspended.
-    fn check_extras(&self, listing: Option<&ToolListing>, recorder: &mut CallRecorder) -> Result<CallExtras, Refusal> {
-        let Self { gw, ctx, request, subject } = *self;
-        resources_subscribe::check_subscription_limit(ctx, request, subject)?;
-        let param_headers = ctx.param_headers(subject, listing)?;
-        let resumed = recheck_suspended(gw, ctx, request, subject, recorder)?;
-        Ok(CallExtras { param_headers, resumed })
+    /// Returns the tool listing for a tool call, and records the definition in it.
+    async fn load_tool_listing(
+        &self,
+        recorder: &mut CallRecorder,
+        responder: &mut Responder,
+    ) -> Result<Option<Arc<ToolListing>>, Refusal> {
+        let Self { gw, ctx, subject, .. } = *self;
+        let Some(name) = subject.tool() else { return Ok(None) };
+        let listing = match find_fresh_listing(ctx, name) {
+            Some(listing) => listing,
+            None => Box::pin(fetch_tool_listing(gw, ctx, subject, name, (recorder, responder))).await?,
+        };
+        let (fingerprint, category) = subject.definition(Some(&listing));
+        recorder.set_definition(fingerprint, category);
+        Ok(Some(listing))
     }
 
     /// Reserves the charges for the call. In observe mode, a call that exceeds its limits is recorded but not refused.
     /// A resumed call is not charged again.
-    async fn reserve_charges(
+    pub(super) async fn reserve_charges(
         &self,
         terms: AllowTerms,
-        extras: CallExtras,
+        is_resumed: bool,
         recorder: &mut CallRecorder,
-        responder: &mut Responder,
-    ) -> Result<(CallReservation, CallExtras), Refusal> {
+    ) -> Result<CallReservation, Refusal> {
         let Self { gw, ctx, .. } = *self;
-        let terms = if extras.resumed.is_some() { AllowTerms::default() } else { terms };
-        let reserved = match reserve(gw, ctx, &terms, recorder).await {
+        let terms = if is_resumed { AllowTerms::default() } else { terms };
+        match reserve(gw, ctx, &terms, recorder).await {
             Err(refusal)
                 if ctx.server_access.mode == EnforcementMode::Observe && !matches!(refusal, Refusal::Store(_)) =>
             {
@@ -173,95 +183,39 @@ impl EvaluatedCall<'_> {
                 reserve(gw, ctx, &AllowTerms::default(), recorder).await
             }
             outcome => outcome,
-        };
-        match reserved {
-            Ok(reservation) => Ok((reservation, extras)),
-            Err(refusal) => {
-                if mutant!("refused-call-still-sent") {
-                    Box::pin(self.send_refused(recorder, responder)).await;
-                }
-                // Nothing can resume the call any more.
-                extras.resumed.into_iter().for_each(|suspended| gw.cancel_suspended_call(*suspended));
-                Err(refusal)
-            }
         }
     }
 
-    /// Handles subscriptions for a stateless upstream, which cannot store them.
-    async fn reply_locally(&self) -> Option<AllowedCallResult> {
-        let Self { gw, ctx, request, subject } = *self;
-        let text = resources_subscribe::subscribe_locally(gw, ctx, request, subject).await?;
-        Some(AllowedCallResult::LocalReply { text })
-    }
-
-    /// Sends the call, and stores what its response entails before the client sees the response.
-    async fn forward(
+    /// Sends the call, and settles its reservation if there is no response. Sending consumes a permit, which only the
+    /// reservation gives.
+    pub(super) async fn send(
         &self,
-        reservation: &CallReservation,
-        extras: CallExtras,
-        recorder: &CallRecorder,
-        responder: &mut Responder,
-    ) -> Result<AllowedCallResult, UpstreamSendError> {
-        let Self { gw, ctx, request, subject } = *self;
-        let CallExtras { param_headers, resumed } = extras;
-        let progress = ProgressRelay::of(request).map(Arc::new);
-        let deadline_timer = responder.deadline_timer();
-        let rounds = CallRounds { gw, ctx, request, subject, progress, param_headers, reservation, deadline_timer };
-        let result = rounds.run(resumed, recorder.call_id(), responder).await?;
-        self.record_side_effects(rounds.progress.as_ref(), recorder, &result).await;
-        Ok(result)
-    }
-
-    /// Stores the task ownership or resource subscription that results from a response.
-    async fn record_side_effects(
-        &self,
-        progress: Option<&Arc<ProgressRelay>>,
-        recorder: &CallRecorder,
-        result: &AllowedCallResult,
-    ) {
-        let Self { gw, ctx, request, subject } = *self;
-        let AllowedCallResult::Response { text, outcome, .. } = result else { return };
-        if let RequestSubject::Tool { name, .. } = subject {
-            let call = recorder.call_id();
-            let progress = progress.map(|progress| (call.as_str(), Arc::clone(progress)));
-            task_ownership::record_task_owner(gw, ctx, name, text, progress).await;
-        }
-        if *outcome == CallOutcome::Ok {
-            resources_subscribe::store_subscription(gw, ctx, request, subject).await;
-        }
-    }
-
-    /// Settles the reservation of a call without a response: releases the charges if nothing was sent.
-    async fn settle(
-        &self,
-        reserved: CallReservation,
-        error: UpstreamSendError,
+        reservation: CallReservation,
+        param_headers: Option<Box<HeaderMap>>,
+        resumed: Option<Box<SuspendedCall>>,
         recorder: &mut CallRecorder,
-    ) -> UnrecordedRefusal {
-        let gw = self.gw;
-        if !matches!(error, UpstreamSendError::NotSent(_)) {
-            let outcome = error.outcome();
-            if mutant!("refund-after-server-error") {
-                let row = recorder.outcome_row(CallOutcome::NoValidResponse, None);
-                let _ = gw.ledger.release(reserved.reservation, &row).await;
-            }
-            return UnrecordedRefusal { refusal: error.into(), unwritten: AbortRowKind::Outcome(outcome) };
-        }
-        let refusal = Refusal::Upstream(error);
-        let mut record = recorder.failure_row(&refusal, CallOutcome::NotSent);
-        record.at = gw.clock.now();
-        // No byte was sent, so the charges are released; the same step writes the outcome row.
-        let unwritten = match gw.ledger.release(reserved.reservation, &record).await {
-            Ok(_) => AbortRowKind::Nothing,
-            Err(_) => AbortRowKind::Outcome(CallOutcome::NotSent),
+        responder: &mut Responder,
+    ) -> Result<AllowedCallResult, UnrecordedRefusal> {
+        let Self { gw, ctx, request, subject } = *self;
+        let rounds = CallRounds {
+            gw,
+            ctx,
+            request,
+            subject,
+            progress: ProgressRelay::of(request).map(Arc::new),
+            param_headers,
+            reservation: &reservation,
+            deadline_timer: responder.deadline_timer(),
         };
-        UnrecordedRefusal { refusal, unwritten }
+        match rounds.run(resumed, recorder.call_id(), responder).await {
+            Ok(result) => Ok(result),
+            Err(error) => Err(settle(gw, reservation, error, recorder).await),
+        }
     }
 
-    /// Mutant of [`Self::reserve_charges`] for mutation tests: sends a call even though it exceeds its limits.
+    /// Mutant of [`run_pipeline`] for mutation tests: sends a call even though it exceeds its limits.
     async fn send_refused(&self, recorder: &mut CallRecorder, responder: &mut Responder) {
         let Ok(reserved) = reserve(self.gw, self.ctx, &AllowTerms::default(), recorder).await else { return };
-        let extras = CallExtras { param_headers: None, resumed: None };
-        let _ = self.forward(&reserved, extras, recorder, responder).await;
+        let _ = self.send(reserved, None, None, recorder, responder).await;
     }
 }

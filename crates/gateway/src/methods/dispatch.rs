@@ -4,9 +4,10 @@ use gatelodge_mcp::{ClientRequest, Method};
 use gatelodge_policy::is_policy_exempt;
 use gatelodge_store::CallOutcome;
 
+use super::call_handler::EvaluatedCall;
 use super::{
-    call_handler, initialize, list_requests, policy_exempt_messages, subscriptions_listen, task_requests,
-    unknown_method_reply,
+    call_handler, initialize, list_requests, policy_exempt_messages, resources_subscribe, subscriptions_listen,
+    task_requests, unknown_method_reply,
 };
 use crate::call_recorder::CallRecorder;
 use crate::reply;
@@ -48,6 +49,10 @@ pub(crate) async fn dispatch(
     }
     if is_policy_checked(request.method()) {
         return match parse_subject(request) {
+            Ok(subject) if is_subscription_method(request.method()) => {
+                let call = EvaluatedCall { gw, ctx, request, subject: &subject };
+                Box::pin(resources_subscribe::handle_subscription(call, recorder, responder)).await
+            }
             Ok(subject) => call_handler::handle_call(gw, ctx, request, &subject, recorder, responder).await,
             Err(cause) => {
                 responder.reject(&cause, ctx.generation()).await;
@@ -77,6 +82,10 @@ pub(crate) async fn dispatch(
 /// Returns whether a method is subject to the policy. All other methods are allowed by every policy.
 pub(crate) fn is_policy_checked(method: &Method<'_>) -> bool {
     !is_policy_exempt(method.name())
+}
+
+fn is_subscription_method(method: &Method<'_>) -> bool {
+    matches!(method, Method::ResourcesSubscribe | Method::ResourcesUnsubscribe)
 }
 
 fn is_list_method(method: &Method<'_>) -> bool {

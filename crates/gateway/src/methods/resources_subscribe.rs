@@ -2,17 +2,60 @@
 
 use gatelodge_mcp::http_headers::ProtocolError;
 use gatelodge_mcp::{ClientRequest, Method, code};
+use gatelodge_mutants::mutant;
+use gatelodge_store::CallOutcome;
 use http::StatusCode;
 
+use super::call_handler::{self, AllowedCallResult, EvaluatedCall, UnrecordedRefusal};
+use crate::call_recorder::CallRecorder;
+use crate::pipeline::authorize::{authorize, early_denial};
 use crate::refusal::Refusal;
 use crate::request_context::{RequestContext, RequestSubject};
+use crate::responder::Responder;
 use crate::services::GatewayServices;
+use crate::upstream_session::handshake;
+
+/// Handles `resources/subscribe` and `resources/unsubscribe`. They are evaluated like a call; for a stateless server,
+/// which cannot store subscriptions, the gateway replies itself.
+pub(crate) async fn handle_subscription(call: EvaluatedCall<'_>, mut recorder: CallRecorder, mut responder: Responder) {
+    let EvaluatedCall { gw, ctx, request, subject } = call;
+    recorder.set_subject(ctx, subject.target(), None);
+    if !mutant!("unsubscribe-depends-on-policy") || early_denial(ctx, subject, &recorder).is_none() {
+        remove_subscription(gw, ctx, request, subject).await;
+    }
+    let ended = run(call, &mut recorder, &mut responder).await;
+    if let Ok(AllowedCallResult::LocalReply { .. } | AllowedCallResult::Response { outcome: CallOutcome::Ok, .. }) =
+        ended
+    {
+        // Before the client knows that it is subscribed.
+        store_subscription(gw, ctx, request, subject).await;
+    }
+    call_handler::finish(call, recorder, responder, ended).await;
+}
+
+async fn run(
+    call: EvaluatedCall<'_>,
+    recorder: &mut CallRecorder,
+    responder: &mut Responder,
+) -> Result<AllowedCallResult, UnrecordedRefusal> {
+    let EvaluatedCall { gw, ctx, request, subject } = call;
+    responder.acquire_in_flight(ctx, request.method())?;
+    handshake::reopen_if_closed(gw, ctx).await;
+    let _held = ctx.upstream_session().map(|session| session.mark_in_use());
+    let terms = authorize(ctx, subject, None, recorder)?;
+    check_subscription_limit(ctx, request, subject)?;
+    let reservation = call.reserve_charges(terms, false, recorder).await?;
+    if ctx.local_session().is_some() {
+        return Ok(AllowedCallResult::LocalReply { text: gatelodge_mcp::result_response(request.id(), "{}") });
+    }
+    call.send(reservation, None, None, recorder, responder).await
+}
 
 /// Checks the limit on subscriptions per session.
 ///
 /// # Errors
 /// The limit is reached.
-pub(super) fn check_subscription_limit(
+fn check_subscription_limit(
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     subject: &RequestSubject<'_>,
@@ -25,23 +68,7 @@ pub(super) fn check_subscription_limit(
     Err(Refusal::Protocol(ProtocolError::new(StatusCode::OK, code::INVALID_PARAMS, what)))
 }
 
-/// Handles subscriptions for a stateless upstream, which cannot store them.
-pub(super) async fn subscribe_locally(
-    gw: &GatewayServices,
-    ctx: &RequestContext,
-    request: &ClientRequest<'_>,
-    subject: &RequestSubject<'_>,
-) -> Option<String> {
-    ctx.local_session()?;
-    if !matches!(request.method(), Method::ResourcesSubscribe | Method::ResourcesUnsubscribe) {
-        return None;
-    }
-    store_subscription(gw, ctx, request, subject).await;
-    Some(gatelodge_mcp::result_response(request.id(), "{}"))
-}
-
-/// Stores a subscription after the server has accepted it.
-pub(super) async fn store_subscription(
+async fn store_subscription(
     gw: &GatewayServices,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,

@@ -1,19 +1,15 @@
 //! Blocks tasks and input requests for which the client has not declared support. Servers that respect the declared
 //! capabilities are not affected.
 
-use std::sync::LazyLock;
-
 use gatelodge_json::{JsonLimits, JsonValue, read};
 use gatelodge_mcp::http_headers::ProtocolError;
 use gatelodge_mcp::{
-    ClientRequest, Method, ServerMessage, ServerRequest, ServerResponseOffsets, ServerResponsePayload, code,
-    read_server_message,
+    ClientRequest, Method, ServerMessage, ServerRequest, ServerResponsePayload, code, read_server_message,
 };
 use gatelodge_mutants::mutant;
 use gatelodge_policy::AllowTerms;
 use gatelodge_store::CallOutcome;
 use http::StatusCode;
-use memchr::memmem::Finder;
 
 use super::reserve;
 use crate::body::ReceivedBody;
@@ -54,18 +50,7 @@ pub(crate) fn check_response(
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     message: &ReceivedBody,
-    spans: &ServerResponseOffsets,
 ) -> Result<(), UpstreamSendError> {
-    // Shortcut: most responses do not contain the words.
-    let has_words = match message {
-        ReceivedBody::Whole(text) => {
-            spans.without_longest_string(text).iter().any(|part| TASK_OR_INPUT_FINDER.can_occur_in(part))
-        }
-        ReceivedBody::Segmented(..) => TASK_OR_INPUT_FINDER.can_occur_in(message.outline()),
-    };
-    if !has_words {
-        return Ok(());
-    }
     let Ok(ServerMessage::Response(reply)) = read_server_message(message.as_bytes(), &gw.settings.reply_limits) else {
         return Ok(());
     };
@@ -100,31 +85,6 @@ pub(crate) fn missing_capability(ctx: &RequestContext, json: JsonValue<'_>) -> O
         let method = input_request.get("method").and_then(|method| method.as_str()).unwrap_or_default();
         ctx.client_capabilities().missing_capability(&method, input_request.get("params"))
     })
-}
-
-/// Finds `taskId` and `input_required`. A response that contains neither creates no task and asks for no input.
-static TASK_OR_INPUT_FINDER: LazyLock<JsonWordFinder> =
-    LazyLock::new(|| JsonWordFinder::new(&["taskId", "input_required"]));
-/// Finds `input_required`. A response that does not contain it asks for no input.
-pub(crate) static INPUT_FINDER: LazyLock<JsonWordFinder> = LazyLock::new(|| JsonWordFinder::new(&["input_required"]));
-
-/// Searches JSON messages for words, which may be written with escapes.
-pub(crate) struct JsonWordFinder {
-    words: Vec<Finder<'static>>,
-    /// Start of an escaped ASCII character.
-    escape: Finder<'static>,
-}
-
-impl JsonWordFinder {
-    fn new(words: &[&'static str]) -> Self {
-        Self { words: words.iter().map(|word| Finder::new(*word)).collect(), escape: Finder::new("\\u00") }
-    }
-
-    /// Returns whether a message may contain one of the words, with or without escapes.
-    pub fn can_occur_in(&self, text: &[u8]) -> bool {
-        let is_letter = |at: usize| text.get(at + 4).is_some_and(|digit| (b'2'..=b'7').contains(digit));
-        self.words.iter().any(|word| word.find(text).is_some()) || self.escape.find_iter(text).any(is_letter)
-    }
 }
 
 impl GatewayServices {

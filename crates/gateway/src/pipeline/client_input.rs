@@ -16,12 +16,11 @@ use gatelodge_store::CallId;
 use http::StatusCode;
 use tokio::sync::oneshot;
 
-use super::client_capability_check::{
-    INPUT_FINDER, MISSING_CAPABILITY_ACTION, missing_capability, missing_capability_refusal,
-};
+use super::client_capability_check::{MISSING_CAPABILITY_ACTION, missing_capability, missing_capability_refusal};
 use super::server_message_filter::{check_response_allowed, is_server_request_allowed};
 use super::{ForwardContext, MAX_SERVER_REQUESTS_PER_ROUND, rewrite_for_upstream, wait_or_cancel};
 use crate::body::ReceivedBody;
+use crate::body::json_word_finder::INPUT_FINDER;
 use crate::call_recorder::CallRecorder;
 use crate::refusal::Refusal;
 use crate::request_context::RequestContext;

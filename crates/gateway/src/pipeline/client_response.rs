@@ -10,6 +10,7 @@ use gatelodge_mutants::mutant;
 use gatelodge_store::CallOutcome;
 
 use super::ForwardContext;
+use crate::body::json_word_finder::TASK_OR_INPUT_FINDER;
 use crate::body::tool_result::{IS_ERROR_FINDER, is_tool_error};
 use crate::body::{MessageBody, ReceivedBody};
 use crate::request_context::RequestContext;
@@ -45,6 +46,16 @@ pub(crate) fn parsed_response_for_client(
         CallOutcome::Ok
     };
     Some((MessageBody::from_segments(before, segmented.parts().1, after), outcome))
+}
+
+/// Returns whether a response may create a task or ask for input. Most responses do neither, and need no second look.
+pub(crate) fn can_hold_task_or_input(message: &ReceivedBody, spans: &ServerResponseOffsets) -> bool {
+    match message {
+        ReceivedBody::Whole(text) => {
+            spans.without_longest_string(text).iter().any(|part| TASK_OR_INPUT_FINDER.can_occur_in(part))
+        }
+        ReceivedBody::Segmented(..) => TASK_OR_INPUT_FINDER.can_occur_in(message.outline()),
+    }
 }
 
 /// Returns the positions of the parts of a segmented response if it can be passed on unchanged; `None` otherwise.

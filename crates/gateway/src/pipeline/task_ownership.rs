@@ -1,7 +1,7 @@
 //! Task ownership: recorded when a call creates a task, and checked for every request about that task.
 
 use std::collections::HashMap;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use gatelodge_json::{JsonValue, read};
@@ -9,7 +9,6 @@ use gatelodge_mcp::{ClientRequest, Method, ServerMessage, ServerRequest, ServerR
 use gatelodge_mutants::mutant;
 use gatelodge_policy::Decision;
 use gatelodge_store::{EnforcementMode, IdDigest, StoreError, TaskOwner};
-use memchr::memmem::Finder;
 use tracing::warn;
 
 use crate::body::MessageBody;
@@ -63,12 +62,8 @@ pub(crate) async fn record_task_owner(
     text: &MessageBody,
     progress: Option<(&str, Arc<ProgressRelay>)>,
 ) {
-    static TASK_ID_FINDER: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"taskId\""));
-    // Shortcut: most responses do not contain the word, and large ones do not create tasks.
-    if ctx.is_translated()
-        || text.len() > MAX_TASK_RESPONSE_BYTES
-        || !text.outline().any(|part| TASK_ID_FINDER.find(part).is_some())
-    {
+    // Large responses do not create tasks.
+    if ctx.is_translated() || text.len() > MAX_TASK_RESPONSE_BYTES {
         return;
     }
     let text = text.clone().into_bytes();

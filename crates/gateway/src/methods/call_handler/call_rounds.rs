@@ -10,10 +10,11 @@ use gatelodge_store::CallId;
 use http::{HeaderMap, StatusCode};
 
 use super::AllowedCallResult;
+use crate::body::ReceivedBody;
 use crate::call_recorder::CallRecorder;
 use crate::pipeline::{
-    CallReservation, ForwardContext, ForwardOutcome, client_capability_check, client_input, forward,
-    parsed_response_for_client, relay_until_response, rewrite_for_upstream,
+    CallReservation, ForwardContext, ForwardOutcome, can_hold_task_or_input, client_capability_check, client_input,
+    forward, parsed_response_for_client, relay_until_response, rewrite_for_upstream, task_ownership,
 };
 use crate::request_context::{RequestContext, RequestSubject};
 use crate::responder::Responder;
@@ -227,27 +228,47 @@ impl CallRounds<'_> {
                 return Ok(AllowedCallResult::Cancelled);
             }
         };
-        client_capability_check::check_response(gw, ctx, request, &message, &spans)?;
-        if let Some(result) = client_input::required_input(ctx, &message, &gw.settings.reply_limits)? {
-            return Ok(AllowedCallResult::InputRequired { result });
-        }
-        if !client_input::are_all_server_requests_allowed(gw, ctx, &message).await {
-            return Err(UpstreamSendError::InvalidResponse(
-                "the server asks for input that the policy or the client does not allow".to_owned(),
-            ));
-        }
-        if request.method().can_request_input()
-            && let Some(text) = client_input::url_elicitation_result(gw, ctx, &message).await?
-        {
-            return Ok(AllowedCallResult::LocalReply { text: gatelodge_mcp::result_response(request.id(), &text) });
+        let is_special = ctx.is_translated() || can_hold_task_or_input(&message, &spans);
+        if is_special && let Some(result) = Box::pin(self.handle_input_requests(&message)).await? {
+            return Ok(result);
         }
         let (text, outcome) = parsed_response_for_client(ctx, &message, &spans, request.id())
             .ok_or_else(|| UpstreamSendError::InvalidResponse("the response cannot be read".to_owned()))?;
+        if is_special && let RequestSubject::Tool { name, .. } = self.subject {
+            // Before the client knows of the task.
+            let progress = self.progress.as_ref().map(|progress| (forward_ctx.call.as_str(), Arc::clone(progress)));
+            Box::pin(task_ownership::record_task_owner(gw, ctx, name, &text, progress)).await;
+        }
         let status = match spans.result() {
             Some(_) => StatusCode::OK,
             None => ctx.response_status(&message, forward_ctx.call, exchange.status, &gw.settings.reply_limits),
         };
         Ok(AllowedCallResult::Response { status, text, outcome, exchange: Box::new(exchange) })
+    }
+
+    /// Checks a response that may create a task or ask for input. Returns the result of the call if the client is to be
+    /// asked for input.
+    async fn handle_input_requests(
+        &self,
+        message: &ReceivedBody,
+    ) -> Result<Option<AllowedCallResult>, UpstreamSendError> {
+        let Self { gw, ctx, request, .. } = self;
+        client_capability_check::check_response(gw, ctx, request, message)?;
+        if let Some(result) = client_input::required_input(ctx, message, &gw.settings.reply_limits)? {
+            return Ok(Some(AllowedCallResult::InputRequired { result }));
+        }
+        if !client_input::are_all_server_requests_allowed(gw, ctx, message).await {
+            return Err(UpstreamSendError::InvalidResponse(
+                "the server asks for input that the policy or the client does not allow".to_owned(),
+            ));
+        }
+        if request.method().can_request_input()
+            && let Some(text) = client_input::url_elicitation_result(gw, ctx, message).await?
+        {
+            let text = gatelodge_mcp::result_response(request.id(), &text);
+            return Ok(Some(AllowedCallResult::LocalReply { text }));
+        }
+        Ok(None)
     }
 }
 

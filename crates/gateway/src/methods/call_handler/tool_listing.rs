@@ -1,36 +1,19 @@
-//! The tool listing by which a call is evaluated.
+//! Fetches the tool listing for a call if there is no fresh one.
 
 use std::sync::Arc;
 
 use crate::call_recorder::CallRecorder;
 use crate::methods::tool_listing_refresh::listing_for_tool;
-use crate::pipeline::authorize::{find_fresh_listing, hidden_reason};
+use crate::pipeline::authorize::hidden_reason;
 use crate::refusal::Refusal;
 use crate::request_context::{RequestContext, RequestSubject};
 use crate::responder::Responder;
 use crate::services::GatewayServices;
 use crate::upstream::{ToolListing, UpstreamSendError};
 
-/// Returns the tool listing for a tool call, fetching it if necessary, and records the definition in it. If the policy
-/// hides the tool regardless of the listing, the call is refused without asking the server.
-pub(super) async fn load_tool_listing(
-    gw: &GatewayServices,
-    ctx: &RequestContext,
-    subject: &RequestSubject<'_>,
-    recorder: &mut CallRecorder,
-    responder: &mut Responder,
-) -> Result<Option<Arc<ToolListing>>, Refusal> {
-    let Some(name) = subject.tool() else { return Ok(None) };
-    let listing = match find_fresh_listing(ctx, name) {
-        Some(listing) => listing,
-        None => fetch_tool_listing(gw, ctx, subject, name, (recorder, responder)).await?,
-    };
-    let (fingerprint, category) = subject.definition(Some(&listing));
-    recorder.set_definition(fingerprint, category);
-    Ok(Some(listing))
-}
-
-async fn fetch_tool_listing(
+/// Fetches the tool listing for a call. If the policy hides the tool regardless of the listing, the call is refused
+/// without asking the server.
+pub(super) async fn fetch_tool_listing(
     gw: &GatewayServices,
     ctx: &RequestContext,
     subject: &RequestSubject<'_>,

@@ -4,9 +4,12 @@ use gatelodge_mcp::ClientRequest;
 use gatelodge_mutants::mutant;
 use gatelodge_store::CallOutcome;
 
+use super::EvaluatedCall;
+use super::resumed_call::take_suspended;
 use super::tool_listing::as_unsent_refusal;
 use crate::call_recorder::CallRecorder;
 use crate::methods::resources_subscribe;
+use crate::pipeline::CallReservation;
 use crate::pipeline::authorize::hidden_reason;
 use crate::refusal::Refusal;
 use crate::reply;
@@ -16,13 +19,13 @@ use crate::services::GatewayServices;
 use crate::upstream::UpstreamSendError;
 
 /// Why the pipeline ended early.
-pub(super) struct UnrecordedRefusal {
+pub(in crate::methods) struct UnrecordedRefusal {
     pub refusal: Refusal,
     pub unwritten: AbortRowKind,
 }
 
 /// The row that still has to be written for a call without a response.
-pub(super) enum AbortRowKind {
+pub(in crate::methods) enum AbortRowKind {
     /// The refusal row.
     Refusal,
     /// The outcome row; the intent row has already been written.
@@ -37,8 +40,50 @@ impl From<Refusal> for UnrecordedRefusal {
     }
 }
 
+/// Settles the reservation of a call without a response: releases the charges if nothing was sent.
+pub(super) async fn settle(
+    gw: &GatewayServices,
+    reserved: CallReservation,
+    error: UpstreamSendError,
+    recorder: &mut CallRecorder,
+) -> UnrecordedRefusal {
+    if !matches!(error, UpstreamSendError::NotSent(_)) {
+        let outcome = error.outcome();
+        if mutant!("refund-after-server-error") {
+            let row = recorder.outcome_row(CallOutcome::NoValidResponse, None);
+            let _ = gw.ledger.release(reserved.reservation, &row).await;
+        }
+        return UnrecordedRefusal { refusal: error.into(), unwritten: AbortRowKind::Outcome(outcome) };
+    }
+    let refusal = Refusal::Upstream(error);
+    let mut record = recorder.failure_row(&refusal, CallOutcome::NotSent);
+    record.at = gw.clock.now();
+    // No byte was sent, so the charges are released; the same step writes the outcome row.
+    let unwritten = match gw.ledger.release(reserved.reservation, &record).await {
+        Ok(_) => AbortRowKind::Nothing,
+        Err(_) => AbortRowKind::Outcome(CallOutcome::NotSent),
+    };
+    UnrecordedRefusal { refusal, unwritten }
+}
+
+/// Replies to a refused call and writes its row. After a denial nothing can resume the suspended call that the request
+/// named, so that is cancelled.
+pub(super) async fn finish_refused(
+    call: EvaluatedCall<'_>,
+    recorder: CallRecorder,
+    responder: Responder,
+    abort: UnrecordedRefusal,
+) {
+    let EvaluatedCall { gw, ctx, request, subject } = call;
+    let is_denied = matches!(abort.refusal, Refusal::Denied(_));
+    finish_aborted(gw, ctx, request, subject, recorder, responder, abort).await;
+    if is_denied && let Ok(Some(suspended)) = take_suspended(gw, ctx, request, subject) {
+        gw.cancel_suspended_call(*suspended);
+    }
+}
+
 /// Replies to a call that got no response, and writes the row that is left.
-pub(super) async fn finish_aborted(
+async fn finish_aborted(
     gw: &GatewayServices,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,

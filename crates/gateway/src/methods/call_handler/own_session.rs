@@ -1,4 +1,4 @@
-//! What happens before a call is evaluated: it gets its slots and a session in which it can be sent.
+//! Sessions of their own for calls of stateless clients whose stateful server may ask for client input.
 
 use gatelodge_mcp::ClientRequest;
 
@@ -11,15 +11,14 @@ use crate::request_context::{RequestContext, RequestSubject};
 use crate::responder::Responder;
 use crate::services::GatewayServices;
 use crate::upstream::UpstreamSendError;
-use crate::upstream_session::{handshake, pooled_session};
+use crate::upstream_session::pooled_session;
 
 /// Message recorded for a call whose client disconnected while the call waited for an exclusive session.
 const CLIENT_LEFT_MESSAGE: &str = "the client disconnected while the call was queued; the call was not sent";
 
-/// Acquires the in-flight slots of a call, and opens its session again if that has ended. Returns the context to use if
-/// it is not the given one: with the session of a suspended call that the request resumes, or with a session that is
-/// exclusive to this call.
-pub(super) async fn prepare_session(
+/// Returns the context to use for a call if it is not the given one: with the session of a suspended call that the
+/// request resumes, or with a session that is exclusive to this call.
+pub(super) async fn prepare_own_session(
     gw: &GatewayServices,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
@@ -27,21 +26,19 @@ pub(super) async fn prepare_session(
     recorder: &CallRecorder,
     responder: &mut Responder,
 ) -> Result<Option<RequestContext>, Refusal> {
-    let suspended_ctx = find_suspended_context(gw, ctx, request, subject, responder);
+    if let Some(suspended_ctx) = find_suspended_context(gw, ctx, request, subject, responder) {
+        return Ok(Some(suspended_ctx));
+    }
+    if request_state(ctx, request).is_some() || !pooled_session::needs_exclusive_session(ctx, request) {
+        return Ok(None);
+    }
     responder.acquire_in_flight(ctx, request.method())?;
-    let call_ctx = match suspended_ctx {
-        None if request_state(ctx, request).is_none() && pooled_session::needs_exclusive_session(ctx, request) => {
-            // Denied calls must not evict a session or start a process. The policy is evaluated again afterwards, with
-            // the listing of the exclusive session; only that evaluation takes charges.
-            if let Some(reason) = early_denial(ctx, subject, recorder) {
-                return Err(Refusal::Denied(reason));
-            }
-            Some(Box::pin(with_exclusive_session(gw, ctx, request, recorder, responder)).await?)
-        }
-        back => back,
-    };
-    handshake::reopen_if_closed(gw, call_ctx.as_ref().unwrap_or(ctx)).await;
-    Ok(call_ctx)
+    // Denied calls must not evict a session or start a process. The policy is evaluated again afterwards, with the
+    // listing of the exclusive session; only that evaluation takes charges.
+    if let Some(reason) = early_denial(ctx, subject, recorder) {
+        return Err(Refusal::Denied(reason));
+    }
+    with_exclusive_session(gw, ctx, request, recorder, responder).await.map(Some)
 }
 
 /// Returns a context with a session that is exclusive to this call.
