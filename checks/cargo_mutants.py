@@ -50,7 +50,9 @@ def is_in_mutant(place: str) -> bool:
 def run(arguments: list[str], output: Path) -> int:
     """Run the tool until it ends or the time limit is reached. Return its exit code."""
     environment = {name: value for name, value in os.environ.items() if name != "CARGO_TARGET_DIR"}
-    command = [str(TOOL), "mutants", "--output", str(output), "--colors", "never", "--no-times", "--sharding", "round-robin", *arguments]
+    # `--workspace`: otherwise only the default members of the workspace are searched.
+    command = [str(TOOL), "mutants", "--workspace", "--output", str(output), "--colors", "never", "--no-times",
+               "--sharding", "round-robin", *arguments]
     process = subprocess.Popen(command, cwd=ROOT, env=environment)
     try:
         return process.wait(timeout=MINUTES * 60)
