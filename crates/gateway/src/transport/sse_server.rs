@@ -17,8 +17,8 @@ use hyper::body::Incoming;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use super::ClientLeg;
+use super::http::mcp_endpoint::read_request_body;
 use super::http::rejection::reject_http;
-use super::http::request_body;
 use crate::client::single_session_client::{SingleSessionClient, end_session, stop_event_forwarder};
 use crate::methods::standalone_stream;
 use crate::reply::{ReplyBody, http_response};
@@ -210,13 +210,10 @@ pub(crate) async fn handle_post(
             "too many unprocessed messages on this connection",
         );
     };
-    let text =
-        match request_body::read_request_body(incoming, gw.settings.request_limits.max_bytes, gw.settings.body_timeout)
-            .await
-        {
-            Ok(text) => text.into_bytes(),
-            Err((status, what)) => return reject(status, &what).await,
-        };
+    let text = match read_request_body(incoming, gw.settings.request_limits.max_bytes, gw.settings.body_timeout).await {
+        Ok(text) => text.into_bytes(),
+        Err((status, what)) => return reject(status, &what).await,
+    };
     let (done, taken) = oneshot::channel();
     let task = Arc::clone(gw);
     // In a task of its own: a client that disconnects must not skip the record or leak a reservation.
