@@ -1,7 +1,6 @@
 //! The client-facing HTTP server: listeners, header checks and request bodies.
 
 mod authentication;
-mod bearer_token;
 mod cors;
 mod health_endpoints;
 pub(crate) mod listener;

@@ -18,7 +18,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::unconstrained;
 use tracing::{debug, warn};
 
-use super::bearer_token::ConnectionTokenCache;
+use super::authentication::ConnectionTokenCache;
 use super::smuggling_guard::SmugglingGuardStream;
 use super::{cors, health_endpoints, mcp_endpoint};
 use crate::reply::{ReplyBody, http_response};
