@@ -154,7 +154,7 @@ async fn run_message(
     }
     let generation = endpoint.client().protocol.generation();
     match &message {
-        ClientMessage::Request(request) => endpoint.handle_request(gw, request, responder).await,
+        ClientMessage::Request(request) => endpoint.dispatch_request(gw, request, responder).await,
         ClientMessage::Notification(notification) if notification.method().is_absent_in(generation) => {
             let (method, recorder) = (notification.method(), endpoint.new_recorder(gw));
             let status = endpoint.client().protocol.unknown_method_status();
