@@ -46,7 +46,7 @@ pub(crate) struct ClientConnectionContext {
 pub(crate) async fn accept_connections(
     leg: Arc<ClientLeg>,
     listener: TcpListener,
-    kind: ListenerRole,
+    role: ListenerRole,
 ) -> std::io::Result<()> {
     let gw = &leg.services;
     let mut stop = gw.shutdown.subscribe();
@@ -75,7 +75,7 @@ pub(crate) async fn accept_connections(
         let (task, guard, stop) = (Arc::clone(&leg), Arc::clone(&guard), stop.clone());
         let Some(worker) = leg.workers.next_runtime() else {
             gw.tasks.spawn(async move {
-                serve_connection(task, stream, peer, kind, guard, stop).await;
+                serve_connection(task, stream, peer, role, guard, stop).await;
                 drop(permit);
             });
             continue;
@@ -84,7 +84,7 @@ pub(crate) async fn accept_connections(
         let Ok(stream) = stream.into_std() else { continue };
         gw.tasks.spawn_on(worker, async move {
             if let Ok(stream) = TcpStream::from_std(stream) {
-                serve_connection(task, stream, peer, kind, guard, stop).await;
+                serve_connection(task, stream, peer, role, guard, stop).await;
             }
             drop(permit);
         });
@@ -96,7 +96,7 @@ async fn serve_connection(
     leg: Arc<ClientLeg>,
     stream: TcpStream,
     peer: SocketAddr,
-    kind: ListenerRole,
+    role: ListenerRole,
     guard: Arc<HostOriginGuard>,
     mut stop: watch::Receiver<bool>,
 ) {
@@ -114,7 +114,7 @@ async fn serve_connection(
         if request.headers().contains_key(TRANSFER_ENCODING) && head_bytes.has_content_length() {
             return Ok::<_, Infallible>(http_response::ambiguous_length_response());
         }
-        Ok(handle_request(leg, kind, guard, request, shared).await)
+        Ok(serve_request(leg, role, guard, request, shared).await)
     });
     // hyper's default limit of 100 headers is not set explicitly, because that would allocate per request.
     let connection = http1::Builder::new()
@@ -149,9 +149,10 @@ async fn serve_connection(
     }
 }
 
-async fn handle_request(
+/// Serves one request, if its host and origin are accepted.
+async fn serve_request(
     leg: &ClientLeg,
-    kind: ListenerRole,
+    role: ListenerRole,
     guard: &HostOriginGuard,
     request: Request<Incoming>,
     connection: &ClientConnectionContext,
@@ -161,7 +162,7 @@ async fn handle_request(
         return http_response::http_error_response(rejected.status, &rejected.message);
     }
     let page = cors::request_origin(&request);
-    let response = match (kind, &page) {
+    let response = match (role, &page) {
         (ListenerRole::Admin, _) => return health_endpoints::serve_health_endpoints(&leg.services, &request).await,
         (ListenerRole::Mcp, Some(_)) if let Some(answer) = cors::preflight_response(&request) => answer,
         (ListenerRole::Mcp, _) => mcp_endpoint::serve(leg, connection, request).await,
