@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use gatelodge_mcp::http_headers::HostOriginGuard;
-use http::header::TRANSFER_ENCODING;
+use http::header::{ORIGIN, TRANSFER_ENCODING};
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -161,14 +161,15 @@ async fn serve_request(
         leg.services.metrics.count_refusal("host_or_origin");
         return http_response::http_error_response(rejected.status, &rejected.message);
     }
-    let page = cors::request_origin(&request);
-    let response = match (role, &page) {
+    // Only web pages send an origin.
+    let origin = request.headers().get(ORIGIN).cloned();
+    let response = match (role, &origin) {
         (ListenerRole::Admin, _) => return health_endpoints::serve_health_endpoints(&leg.services, &request).await,
         (ListenerRole::Mcp, Some(_)) if let Some(answer) = cors::preflight_response(&request) => answer,
         (ListenerRole::Mcp, _) => mcp_endpoint::serve(leg, connection, request).await,
     };
-    match page {
-        Some(page) => cors::allow_origin(response, page),
+    match origin {
+        Some(origin) => cors::allow_origin(response, origin),
         None => response,
     }
 }
