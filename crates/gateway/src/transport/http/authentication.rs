@@ -14,7 +14,7 @@ use crate::aggregate::AggregateRequest;
 use crate::client::request_endpoint::RequestEndpoint;
 use crate::config_snapshot::ActiveGrant;
 use crate::request_context::{ClientProtocol, RequestContext};
-use crate::transport::ClientLeg;
+use crate::transport::TransportState;
 
 /// The last token seen on a connection, with its hash: nearly all requests on a connection use the same token. It is
 /// kept in memory only, and its grant is looked up for each request.
@@ -33,11 +33,11 @@ impl ConnectionTokenCache {
 
 /// Finds the grant by the token and the server by the path.
 pub(crate) fn authenticate(
-    leg: &ClientLeg,
+    state: &TransportState,
     connection: &ClientConnectionContext,
     head: &Parts,
 ) -> Result<RequestEndpoint, HeaderRejection> {
-    let gw = &leg.services;
+    let gw = &state.services;
     let not_found = |what| Err((StatusCode::NOT_FOUND, what));
     let path = head.uri.path();
     let path = path.strip_suffix('/').unwrap_or(path);
@@ -59,7 +59,7 @@ pub(crate) fn authenticate(
             &snapshot,
             grant,
             &address,
-            &leg.aggregate_caches,
+            &state.aggregate_caches,
         ))));
     };
     let found = grant.config.servers.get(name).cloned().zip(snapshot.find_server(name).cloned());

@@ -34,7 +34,7 @@ use crate::request_context::ClientProtocol;
 use crate::responder::Responder;
 use crate::services::GatewayServices;
 use crate::telemetry::RequestTrace;
-use crate::transport::{ClientLeg, sse_server};
+use crate::transport::{TransportState, sse_server};
 
 /// How many bytes of an oversized body are read and discarded, so that the client receives the error.
 const MAX_DISCARDED_BYTES: usize = 64 << 20;
@@ -48,12 +48,12 @@ const NO_SSE_MESSAGE: &str =
 
 /// Serves one HTTP request.
 pub(crate) async fn serve(
-    leg: &ClientLeg,
+    state: &TransportState,
     connection: &ClientConnectionContext,
     request: Request<Incoming>,
 ) -> Response<ReplyBody> {
     let (head, incoming) = request.into_parts();
-    let endpoint = match authenticate(leg, connection, &head) {
+    let endpoint = match authenticate(state, connection, &head) {
         Ok(endpoint) => endpoint,
         Err((status, what)) => return unauthorized(status, what),
     };
@@ -61,11 +61,11 @@ pub(crate) async fn serve(
         (http::Method::POST, RequestEndpoint::Server(ctx))
             if let Some(connection) = sse_server::connection_id(&head.uri) =>
         {
-            Box::pin(sse_server::handle_post(leg, ctx, connection, &head.headers, incoming)).await
+            Box::pin(sse_server::handle_post(state, ctx, connection, &head.headers, incoming)).await
         }
-        (http::Method::POST, endpoint) => post(&leg.services, endpoint, head.headers, incoming).await,
-        (http::Method::GET, endpoint) => Box::pin(get(leg, endpoint, &head.headers)).await,
-        (http::Method::DELETE, endpoint) => Box::pin(delete(&leg.services, endpoint, &head.headers)).await,
+        (http::Method::POST, endpoint) => post(&state.services, endpoint, head.headers, incoming).await,
+        (http::Method::GET, endpoint) => Box::pin(get(state, endpoint, &head.headers)).await,
+        (http::Method::DELETE, endpoint) => Box::pin(delete(&state.services, endpoint, &head.headers)).await,
         _ => http_response::method_not_allowed_response("POST, GET, DELETE", "this URL accepts POST, GET and DELETE"),
     }
 }
@@ -251,8 +251,8 @@ async fn discard(mut body: Incoming) {
     }
 }
 
-async fn get(leg: &ClientLeg, mut endpoint: RequestEndpoint, headers: &HeaderMap) -> Response<ReplyBody> {
-    let gw = &leg.services;
+async fn get(state: &TransportState, mut endpoint: RequestEndpoint, headers: &HeaderMap) -> Response<ReplyBody> {
+    let gw = &state.services;
     if has_stateless_header(headers) {
         return http_response::method_not_allowed_response("POST", "the stateless protocol has no GET");
     }
@@ -263,7 +263,7 @@ async fn get(leg: &ClientLeg, mut endpoint: RequestEndpoint, headers: &HeaderMap
     // Without session and revision this is a client of the HTTP+SSE transport, which starts with its stream.
     if !headers.contains_key(http_headers::SESSION_ID) && !headers.contains_key(http_headers::PROTOCOL_VERSION) {
         return match endpoint {
-            RequestEndpoint::Server(ctx) => sse_server::open_connection(leg, ctx).await,
+            RequestEndpoint::Server(ctx) => sse_server::open_connection(state, ctx).await,
             RequestEndpoint::Aggregate(_) => {
                 http_response::method_not_allowed_response("POST, GET, DELETE", NO_SSE_MESSAGE)
             }
