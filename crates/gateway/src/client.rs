@@ -2,5 +2,4 @@
 
 pub(crate) mod protocol_detection;
 pub(crate) mod request_endpoint;
-pub(crate) mod request_handler;
 pub(crate) mod single_session_client;

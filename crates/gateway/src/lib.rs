@@ -35,7 +35,7 @@ use tokio::net::TcpListener;
 
 use crate::config_snapshot::ConcurrencyLimits;
 use crate::services::GatewayServices;
-use crate::transport::ClientLeg;
+use crate::transport::TransportState;
 use crate::transport::http::listener::{ListenerRole, accept_connections};
 
 pub use active_policy::{ActivePolicy, GrantServerAccess};
@@ -51,7 +51,7 @@ pub use upstream::{
 
 /// A gateway: serves clients over HTTP or stdio under the active configuration.
 pub struct Gateway {
-    client_leg: Arc<ClientLeg>,
+    transport_state: Arc<TransportState>,
 }
 
 impl Gateway {
@@ -68,7 +68,7 @@ impl Gateway {
         settings: GatewaySettings,
     ) -> Arc<Self> {
         let services = GatewayServices::new(store, clock, settings, workers.count());
-        Arc::new(Self { client_leg: Arc::new(ClientLeg::new(services, workers)) })
+        Arc::new(Self { transport_state: Arc::new(TransportState::new(services, workers)) })
     }
 
     /// Activates servers, grants and policies for every request that starts from now on. Also reloads the pinned tool
@@ -95,7 +95,7 @@ impl Gateway {
     pub async fn run(self: &Arc<Self>, clients: TcpListener, admin: Option<TcpListener>) -> std::io::Result<()> {
         let services = self.services();
         services.start_telemetry();
-        let accept = |listener, role| accept_connections(Arc::clone(&self.client_leg), listener, role);
+        let accept = |listener, role| accept_connections(Arc::clone(&self.transport_state), listener, role);
         let listening = async {
             let admin = async {
                 match admin {
@@ -134,7 +134,7 @@ impl Gateway {
     }
 
     fn services(&self) -> &Arc<GatewayServices> {
-        &self.client_leg.services
+        &self.transport_state.services
     }
 }
 

@@ -11,8 +11,8 @@ use crate::aggregate::AggregateCaches;
 use crate::runtime::workers::WorkerRoundRobin;
 use crate::services::GatewayServices;
 
-/// The client end of the gateway: what its transports share.
-pub(crate) struct ClientLeg {
+/// State that the transports share, over all connections and requests.
+pub(crate) struct TransportState {
     pub services: Arc<GatewayServices>,
     pub aggregate_caches: Arc<AggregateCaches>,
     pub sse_connections: ClientSseConnections,
@@ -20,7 +20,7 @@ pub(crate) struct ClientLeg {
     pub workers: WorkerRoundRobin,
 }
 
-impl ClientLeg {
+impl TransportState {
     pub fn new(services: Arc<GatewayServices>, workers: WorkerRoundRobin) -> Self {
         let (aggregate_caches, sse_connections) = (Arc::default(), ClientSseConnections::default());
         Self { services, aggregate_caches, sse_connections, workers }

@@ -1,22 +1,27 @@
-//! The endpoint of a request: `/mcp/<server>`, one server, or `/mcp`, all servers of a grant.
+//! The endpoint of a request: `/mcp/<server>`, one server, or `/mcp`, all servers of a grant. Hands a request whose client
+//! protocol is known to the handler of its method.
 
 use std::sync::Arc;
 
 use gatelodge_mcp::{ClientMessage, ClientRequest, ProtocolGeneration, Revision};
 use gatelodge_store::ServerName;
-use http::Response;
+use http::{Response, StatusCode};
 
 use super::protocol_detection::SessionLookupScope;
-use super::request_handler::handle_request;
 use crate::aggregate::{AggregateRequest, merged_stream, router};
 use crate::body::ReceivedBody;
 use crate::call_recorder::CallRecorder;
-use crate::methods::{initialize, policy_exempt_messages, standalone_stream};
-use crate::reply::ReplyBody;
-use crate::request_context::{ClientContext, ClientProtocol, RequestContext};
+use crate::methods::dispatch::{dispatch, is_policy_checked, is_task_method};
+use crate::methods::{call_handler, initialize, policy_exempt_messages, standalone_stream};
+use crate::refusal::Refusal;
+use crate::reply::{self, ReplyBody};
+use crate::request_context::{ClientContext, ClientProtocol, RequestContext, parse_subject};
 use crate::responder::Responder;
 use crate::services::GatewayServices;
+use crate::session::wait_for_cancel;
 use crate::telemetry::RequestTrace;
+use crate::upstream::UpstreamSendError;
+use crate::upstream_session::pooled_session;
 
 /// Endpoint of a request, with the client that sent it.
 #[derive(Debug)]
@@ -87,11 +92,11 @@ impl RequestEndpoint {
         }
     }
 
-    /// Handles a request.
+    /// Dispatches a request to its server, or to the servers that it concerns.
     // A request to one server is handled inline; the other future is boxed so that it does not enlarge this one.
-    pub async fn handle_request(self, gw: &Arc<GatewayServices>, request: &ClientRequest<'_>, responder: Responder) {
+    pub async fn dispatch_request(self, gw: &Arc<GatewayServices>, request: &ClientRequest<'_>, responder: Responder) {
         match self {
-            Self::Server(ctx) => handle_request(gw, ctx, request, responder).await,
+            Self::Server(ctx) => dispatch_to_server(gw, ctx, request, responder).await,
             Self::Aggregate(aggregate) => {
                 Box::pin(router::route_request(gw, &aggregate, request, responder)).await;
             }
@@ -129,4 +134,65 @@ impl RequestEndpoint {
             Self::Aggregate(aggregate) => router::end_session(gw, &aggregate).await,
         }
     }
+}
+
+/// Dispatches a request to one server. Opens a pooled session first if the client is stateless and the server is not;
+/// the client can cancel meanwhile.
+pub(crate) async fn dispatch_to_server(
+    gw: &GatewayServices,
+    mut ctx: RequestContext,
+    request: &ClientRequest<'_>,
+    responder: Responder,
+) {
+    if let ClientProtocol::Stateless(client) = &ctx.client_protocol {
+        let cancel_signal = responder.cancel_signal();
+        let opening = Box::pin(pooled_session::with_pooled_session(gw, &ctx, request, client.clone()));
+        let opened = tokio::select! {
+            biased;
+            () = wait_for_cancel(cancel_signal.as_deref()) => Err(Refusal::Upstream(UpstreamSendError::ClientGone)),
+            opened = opening => opened,
+        };
+        match opened {
+            Ok(client) => ctx.client_protocol = ClientProtocol::Stateless(client),
+            Err(refusal) => {
+                return Box::pin(reply_handshake_failed(
+                    gw,
+                    &ctx,
+                    request,
+                    refusal.into_handshake_failure(),
+                    responder,
+                ))
+                .await;
+            }
+        }
+    }
+    dispatch(gw, &ctx, request, responder).await;
+}
+
+/// Replies to a request that cannot be sent because the handshake with its server failed.
+async fn reply_handshake_failed(
+    gw: &GatewayServices,
+    ctx: &RequestContext,
+    request: &ClientRequest<'_>,
+    refusal: Refusal,
+    responder: Responder,
+) {
+    if is_policy_checked(request.method())
+        && !is_task_method(request.method())
+        && let Ok(subject) = parse_subject(request)
+    {
+        return call_handler::handle_unreachable(gw, ctx, request, &subject, refusal, responder).await;
+    }
+    let mut recorder = CallRecorder::start(ctx, request, gw.new_call_id(), gw.clock.now());
+    if matches!(refusal, Refusal::Upstream(UpstreamSendError::ClientGone)) {
+        responder.hang_up();
+        return gw.write_row(recorder.cancelled_row()).await;
+    }
+    responder
+        .finish_with_status(
+            StatusCode::BAD_GATEWAY,
+            reply::internal_error_reply(request.id(), recorder.call_id(), &refusal),
+        )
+        .await;
+    gw.record_refusal(&mut recorder, &refusal).await;
 }

@@ -12,7 +12,7 @@ use gatelodge_store::CallOutcome;
 use http::StatusCode;
 use tokio::sync::{mpsc, oneshot};
 
-use super::request_handler::handle_request;
+use super::request_endpoint::dispatch_to_server;
 use crate::methods::{initialize, policy_exempt_messages, standalone_stream};
 use crate::request_context::{ClientProtocol, RequestContext, StatelessClient, StreamRevalidation};
 use crate::responder::{ClientSessionCell, Responder};
@@ -138,7 +138,7 @@ impl SingleSessionClient {
                 end_session(&gw, &ctx, &session_slot).await;
             }
             if let Ok(ClientMessage::Request(request)) = read_client_message(&text, &gw.settings.request_limits) {
-                handle_request(&gw, ctx.clone(), &request, responder).await;
+                dispatch_to_server(&gw, ctx.clone(), &request, responder).await;
             }
             if is_handshake {
                 spawn_event_forwarder(&gw, &ctx, &messages, &session_slot);

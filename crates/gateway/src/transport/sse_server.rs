@@ -16,9 +16,9 @@ use http::{Response, StatusCode, Uri};
 use hyper::body::Incoming;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
-use super::ClientLeg;
+use super::TransportState;
+use super::http::mcp_endpoint::read_request_body;
 use super::http::rejection::reject_http;
-use super::http::request_body;
 use crate::client::single_session_client::{SingleSessionClient, end_session, stop_event_forwarder};
 use crate::methods::standalone_stream;
 use crate::reply::{ReplyBody, http_response};
@@ -85,8 +85,8 @@ pub(crate) fn connection_id(uri: &Uri) -> Option<&str> {
 
 /// Opens a connection. It ends when the client disconnects, when its grant or server is removed, or when the gateway
 /// stops.
-pub(crate) async fn open_connection(leg: &ClientLeg, ctx: RequestContext) -> Response<ReplyBody> {
-    let gw = &leg.services;
+pub(crate) async fn open_connection(state: &TransportState, ctx: RequestContext) -> Response<ReplyBody> {
+    let gw = &state.services;
     if let Err(ProtocolError { code, message, .. }) = ctx.grant.check_stream_allowed() {
         gw.record_rejection(gw.new_recorder(&ctx), code, &message).await;
         return http_response::method_not_allowed_response("POST", &message);
@@ -105,14 +105,14 @@ pub(crate) async fn open_connection(leg: &ClientLeg, ctx: RequestContext) -> Res
         order_lock: Arc::default(),
         post_slots: Arc::new(Semaphore::new(MAX_QUEUED_POSTS)),
     };
-    let Some(id) = leg.sse_connections.insert(connection) else {
+    let Some(id) = state.sse_connections.insert(connection) else {
         return http_response::http_error_response(
             StatusCode::INTERNAL_SERVER_ERROR,
             "no random bytes available for a connection id",
         );
     };
     let (events, receiver) = mpsc::channel(1);
-    let (task, connections) = (Arc::clone(gw), leg.sse_connections.clone());
+    let (task, connections) = (Arc::clone(gw), state.sse_connections.clone());
     gw.tasks.spawn(async move {
         serve_connection(&task, &connections, &ctx, &id, &slot, events, queue).await;
         drop(guard);
@@ -186,18 +186,18 @@ fn to_event(text: &Bytes) -> Bytes {
 
 /// Accepts a client's message. Its result is sent as an event, because clients drop a connection whose POST fails.
 pub(crate) async fn handle_post(
-    leg: &ClientLeg,
+    state: &TransportState,
     ctx: RequestContext,
     id: &str,
     headers: &HeaderMap,
     incoming: Incoming,
 ) -> Response<ReplyBody> {
-    let gw = &leg.services;
+    let gw = &state.services;
     let reject = async |status, what: &str| reject_http(gw, gw.new_recorder(&ctx), "POST", (status, what)).await;
     if let Err((status, what)) = check_body(headers) {
         return reject(status, what).await;
     }
-    let Some(connection) = leg.sse_connections.find(id, &ctx) else {
+    let Some(connection) = state.sse_connections.find(id, &ctx) else {
         let what = "the connection is unknown or has ended; open one with a GET";
         return reject(StatusCode::NOT_FOUND, what).await;
     };
@@ -210,13 +210,10 @@ pub(crate) async fn handle_post(
             "too many unprocessed messages on this connection",
         );
     };
-    let text =
-        match request_body::read_request_body(incoming, gw.settings.request_limits.max_bytes, gw.settings.body_timeout)
-            .await
-        {
-            Ok(text) => text.into_bytes(),
-            Err((status, what)) => return reject(status, &what).await,
-        };
+    let text = match read_request_body(incoming, gw.settings.request_limits.max_bytes, gw.settings.body_timeout).await {
+        Ok(text) => text.into_bytes(),
+        Err((status, what)) => return reject(status, &what).await,
+    };
     let (done, taken) = oneshot::channel();
     let task = Arc::clone(gw);
     // In a task of its own: a client that disconnects must not skip the record or leak a reservation.

@@ -1,8 +1,8 @@
-//! CORS headers for web pages. Only requests whose origin the `HostOriginGuard` accepts reach this module.
+//! CORS headers for web pages. Only requests with an origin that the `HostOriginGuard` accepts reach this module.
 
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
-    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_METHOD, HeaderValue, ORIGIN, VARY,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_METHOD, HeaderValue, VARY,
 };
 use http::{Method, Request, Response, StatusCode};
 
@@ -15,10 +15,6 @@ const ALLOWED_REQUEST_HEADERS: HeaderValue = HeaderValue::from_static(
 const EXPOSED_RESPONSE_HEADERS: HeaderValue =
     HeaderValue::from_static("mcp-session-id, mcp-protocol-version, www-authenticate");
 const PREFLIGHT_MAX_AGE_SECONDS: HeaderValue = HeaderValue::from_static("600");
-
-pub(crate) fn request_origin<B>(request: &Request<B>) -> Option<HeaderValue> {
-    request.headers().get(ORIGIN).cloned()
-}
 
 /// Returns the response to a CORS preflight request. It reveals nothing, so no token is needed.
 pub(crate) fn preflight_response<B>(request: &Request<B>) -> Option<Response<ReplyBody>> {
@@ -35,9 +31,9 @@ pub(crate) fn preflight_response<B>(request: &Request<B>) -> Option<Response<Rep
 }
 
 /// Adds the headers that let a web page read the response.
-pub(crate) fn allow_origin(mut response: Response<ReplyBody>, page: HeaderValue) -> Response<ReplyBody> {
+pub(crate) fn allow_origin(mut response: Response<ReplyBody>, origin: HeaderValue) -> Response<ReplyBody> {
     let headers = response.headers_mut();
-    headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, page);
+    headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
     headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED_RESPONSE_HEADERS);
     headers.insert(VARY, HeaderValue::from_static("origin"));
     response

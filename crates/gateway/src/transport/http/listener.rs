@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use gatelodge_mcp::http_headers::HostOriginGuard;
-use http::header::TRANSFER_ENCODING;
+use http::header::{ORIGIN, TRANSFER_ENCODING};
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -18,13 +18,13 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::unconstrained;
 use tracing::{debug, warn};
 
-use super::bearer_token::ConnectionTokenCache;
+use super::authentication::ConnectionTokenCache;
 use super::smuggling_guard::SmugglingGuardStream;
 use super::{cors, health_endpoints, mcp_endpoint};
 use crate::reply::{ReplyBody, http_response};
 use crate::runtime::deadline_timer::ConnectionHyperTimer;
 use crate::settings::MAX_READ_BYTES;
-use crate::transport::ClientLeg;
+use crate::transport::TransportState;
 
 pub(crate) const MAX_HEAD_BYTES: usize = 64 << 10;
 /// Which requests a listener serves.
@@ -44,11 +44,11 @@ pub(crate) struct ClientConnectionContext {
 
 /// Accepts connections until the gateway stops. Existing connections finish on their own.
 pub(crate) async fn accept_connections(
-    leg: Arc<ClientLeg>,
+    state: Arc<TransportState>,
     listener: TcpListener,
-    kind: ListenerRole,
+    role: ListenerRole,
 ) -> std::io::Result<()> {
-    let gw = &leg.services;
+    let gw = &state.services;
     let mut stop = gw.shutdown.subscribe();
     let address = listener.local_addr()?;
     let guard = Arc::new(HostOriginGuard::new(address, &gw.settings.hosts, &gw.settings.origins));
@@ -72,10 +72,10 @@ pub(crate) async fn accept_connections(
             drop(stream);
             continue;
         };
-        let (task, guard, stop) = (Arc::clone(&leg), Arc::clone(&guard), stop.clone());
-        let Some(worker) = leg.workers.next_runtime() else {
+        let (task, guard, stop) = (Arc::clone(&state), Arc::clone(&guard), stop.clone());
+        let Some(worker) = state.workers.next_runtime() else {
             gw.tasks.spawn(async move {
-                serve_connection(task, stream, peer, kind, guard, stop).await;
+                serve_connection(task, stream, peer, role, guard, stop).await;
                 drop(permit);
             });
             continue;
@@ -84,7 +84,7 @@ pub(crate) async fn accept_connections(
         let Ok(stream) = stream.into_std() else { continue };
         gw.tasks.spawn_on(worker, async move {
             if let Ok(stream) = TcpStream::from_std(stream) {
-                serve_connection(task, stream, peer, kind, guard, stop).await;
+                serve_connection(task, stream, peer, role, guard, stop).await;
             }
             drop(permit);
         });
@@ -93,28 +93,28 @@ pub(crate) async fn accept_connections(
 }
 
 async fn serve_connection(
-    leg: Arc<ClientLeg>,
+    state: Arc<TransportState>,
     stream: TcpStream,
     peer: SocketAddr,
-    kind: ListenerRole,
+    role: ListenerRole,
     guard: Arc<HostOriginGuard>,
     mut stop: watch::Receiver<bool>,
 ) {
     // Replies are small and complete; Nagle's algorithm would only delay them.
     let _ = stream.set_nodelay(true);
-    let gw = &leg.services;
+    let gw = &state.services;
     let header_timeout = gw.settings.header_timeout;
     let (stream, head_bytes) = SmugglingGuardStream::new(stream, gw.settings.body_timeout);
     let shared = ClientConnectionContext {
         client_address: canonical_ip(peer.ip()),
         token_cache: ConnectionTokenCache::default(),
     };
-    let (leg, guard, shared, head_bytes) = (&*leg, &*guard, &shared, &head_bytes);
+    let (state, guard, shared, head_bytes) = (&*state, &*guard, &shared, &head_bytes);
     let service = service_fn(move |request: Request<Incoming>| async move {
         if request.headers().contains_key(TRANSFER_ENCODING) && head_bytes.has_content_length() {
             return Ok::<_, Infallible>(http_response::ambiguous_length_response());
         }
-        Ok(handle_request(leg, kind, guard, request, shared).await)
+        Ok(serve_request(state, role, guard, request, shared).await)
     });
     // hyper's default limit of 100 headers is not set explicitly, because that would allocate per request.
     let connection = http1::Builder::new()
@@ -149,25 +149,27 @@ async fn serve_connection(
     }
 }
 
-async fn handle_request(
-    leg: &ClientLeg,
-    kind: ListenerRole,
+/// Serves one request, if its host and origin are accepted.
+async fn serve_request(
+    state: &TransportState,
+    role: ListenerRole,
     guard: &HostOriginGuard,
     request: Request<Incoming>,
     connection: &ClientConnectionContext,
 ) -> Response<ReplyBody> {
     if let Err(rejected) = guard.check(&request) {
-        leg.services.metrics.count_refusal("host_or_origin");
+        state.services.metrics.count_refusal("host_or_origin");
         return http_response::http_error_response(rejected.status, &rejected.message);
     }
-    let page = cors::request_origin(&request);
-    let response = match (kind, &page) {
-        (ListenerRole::Admin, _) => return health_endpoints::serve_health_endpoints(&leg.services, &request).await,
+    // Only web pages send an origin.
+    let origin = request.headers().get(ORIGIN).cloned();
+    let response = match (role, &origin) {
+        (ListenerRole::Admin, _) => return health_endpoints::serve_health_endpoints(&state.services, &request).await,
         (ListenerRole::Mcp, Some(_)) if let Some(answer) = cors::preflight_response(&request) => answer,
-        (ListenerRole::Mcp, _) => mcp_endpoint::serve(leg, connection, request).await,
+        (ListenerRole::Mcp, _) => mcp_endpoint::serve(state, connection, request).await,
     };
-    match page {
-        Some(page) => cors::allow_origin(response, page),
+    match origin {
+        Some(origin) => cors::allow_origin(response, origin),
         None => response,
     }
 }

@@ -1,21 +1,31 @@
-//! The endpoints `/mcp/<server>` and `/mcp`, for all protocol revisions. Checks the headers and body of a request and
-//! passes the request to its handler.
+//! The endpoints `/mcp/<server>` and `/mcp`, for all protocol revisions: checks a request, reads its body within limits,
+//! and runs its message.
+//!
+//! Each message runs as a task of its own on the worker of its connection. If the client disconnects, the task
+//! continues, so the call is always recorded and its reservation settled.
+//!
+//! The task is boxed before it is spawned. Its state is about 10 KB, and spawning moves a future several times: without
+//! the box a call copies 38 KB more, executes 19 % more instructions and takes about 5 % more CPU.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use bytes::Bytes;
 use gatelodge_mcp::http_headers::{self, ProtocolError, accepts, check_post, has_stateless_header};
 use gatelodge_mcp::{ClientMessage, Method, ProtocolGeneration, error_response};
+use gatelodge_policy::format_duration;
 use gatelodge_store::CallOutcome;
 use http::header::{HeaderMap, HeaderValue, WWW_AUTHENTICATE};
 use http::{Request, Response, StatusCode};
-use hyper::body::Incoming;
+use http_body_util::BodyExt;
+use hyper::body::{Body as _, Incoming};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use super::authentication::authenticate;
 use super::listener::ClientConnectionContext;
 use super::rejection::reject_http;
-use super::request_body;
-use super::request_task::run_request;
-use crate::body::ReceivedBody;
+use crate::body::{BodyBuffer, ReceivedBody};
 use crate::client::protocol_detection::{detect_client_protocol, require_session};
 use crate::client::request_endpoint::RequestEndpoint;
 use crate::methods::unknown_method_reply;
@@ -24,8 +34,12 @@ use crate::request_context::ClientProtocol;
 use crate::responder::Responder;
 use crate::services::GatewayServices;
 use crate::telemetry::RequestTrace;
-use crate::transport::{ClientLeg, sse_server};
+use crate::transport::{TransportState, sse_server};
 
+/// How many bytes of an oversized body are read and discarded, so that the client receives the error.
+const MAX_DISCARDED_BYTES: usize = 64 << 20;
+/// A client that sends nothing for this long is assumed to be waiting for the response.
+const DISCARD_IDLE_TIMEOUT: Duration = Duration::from_secs(1);
 const GET_MUST_ACCEPT_EVENTS: &str = "a GET must accept `text/event-stream`";
 const DUPLICATE_LAST_EVENT_ID: &str = "the request has more than one `Last-Event-ID` header";
 /// Message for a client of HTTP+SSE at `/mcp`.
@@ -34,12 +48,12 @@ const NO_SSE_MESSAGE: &str =
 
 /// Serves one HTTP request.
 pub(crate) async fn serve(
-    leg: &ClientLeg,
+    state: &TransportState,
     connection: &ClientConnectionContext,
     request: Request<Incoming>,
 ) -> Response<ReplyBody> {
     let (head, incoming) = request.into_parts();
-    let endpoint = match authenticate(leg, connection, &head) {
+    let endpoint = match authenticate(state, connection, &head) {
         Ok(endpoint) => endpoint,
         Err((status, what)) => return unauthorized(status, what),
     };
@@ -47,11 +61,11 @@ pub(crate) async fn serve(
         (http::Method::POST, RequestEndpoint::Server(ctx))
             if let Some(connection) = sse_server::connection_id(&head.uri) =>
         {
-            Box::pin(sse_server::handle_post(leg, ctx, connection, &head.headers, incoming)).await
+            Box::pin(sse_server::handle_post(state, ctx, connection, &head.headers, incoming)).await
         }
-        (http::Method::POST, endpoint) => post(&leg.services, endpoint, head.headers, incoming).await,
-        (http::Method::GET, endpoint) => Box::pin(get(leg, endpoint, &head.headers)).await,
-        (http::Method::DELETE, endpoint) => Box::pin(delete(&leg.services, endpoint, &head.headers)).await,
+        (http::Method::POST, endpoint) => post(&state.services, endpoint, head.headers, incoming).await,
+        (http::Method::GET, endpoint) => Box::pin(get(state, endpoint, &head.headers)).await,
+        (http::Method::DELETE, endpoint) => Box::pin(delete(&state.services, endpoint, &head.headers)).await,
         _ => http_response::method_not_allowed_response("POST, GET, DELETE", "this URL accepts POST, GET and DELETE"),
     }
 }
@@ -74,21 +88,38 @@ async fn post(
         return reject_http(gw, endpoint.new_recorder(gw), "POST", rejection).await;
     }
     let (limits, timeout) = (&gw.settings.request_limits, gw.settings.body_timeout);
-    match request_body::read_request_body(incoming, limits.max_bytes, timeout).await {
-        Ok(body) => run_request(gw, InboundClientMessage { endpoint, headers, body }).await,
+    match read_request_body(incoming, limits.max_bytes, timeout).await {
+        Ok(body) => run_in_task(gw, InboundClientMessage { endpoint, headers, body }).await,
         Err((status, what)) => reject_http(gw, endpoint.new_recorder(gw), "POST", (status, &what)).await,
     }
 }
 
 /// A client message whose body has been received, with its HTTP headers and its endpoint.
-pub(crate) struct InboundClientMessage {
+struct InboundClientMessage {
     endpoint: RequestEndpoint,
     headers: HeaderMap,
     body: ReceivedBody,
 }
 
+/// Spawns the work for one message and waits for its response. Any remaining work continues after the response.
+async fn run_in_task(gw: &Arc<GatewayServices>, message: InboundClientMessage) -> Response<ReplyBody> {
+    let (responder, response) = Responder::new();
+    gw.tasks.spawn(Box::pin(run_message(Arc::clone(gw), message, responder)));
+    response_or_error(response).await
+}
+
+async fn response_or_error(response: oneshot::Receiver<Response<ReplyBody>>) -> Response<ReplyBody> {
+    // Only a panic drops the sender without a response.
+    response.await.unwrap_or_else(|_| {
+        http_response::http_error_response(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "the gateway could not handle the request",
+        )
+    })
+}
+
 /// Handles a message.
-pub(crate) async fn run_message(
+async fn run_message(
     gw: Arc<GatewayServices>,
     InboundClientMessage { mut endpoint, headers, body }: InboundClientMessage,
     mut responder: Responder,
@@ -123,7 +154,7 @@ pub(crate) async fn run_message(
     }
     let generation = endpoint.client().protocol.generation();
     match &message {
-        ClientMessage::Request(request) => endpoint.handle_request(gw, request, responder).await,
+        ClientMessage::Request(request) => endpoint.dispatch_request(gw, request, responder).await,
         ClientMessage::Notification(notification) if notification.method().is_absent_in(generation) => {
             let (method, recorder) = (notification.method(), endpoint.new_recorder(gw));
             let status = endpoint.client().protocol.unknown_method_status();
@@ -161,8 +192,67 @@ async fn reject_protocol(
     gw.record_rejection(recorder, code, &what).await;
 }
 
-async fn get(leg: &ClientLeg, mut endpoint: RequestEndpoint, headers: &HeaderMap) -> Response<ReplyBody> {
-    let gw = &leg.services;
+/// Reads a request body.
+///
+/// # Errors
+/// The body is too large, arrives too slowly or is truncated. The error contains the status and message for the client.
+pub(crate) async fn read_request_body(
+    mut body: Incoming,
+    limit: usize,
+    time: Duration,
+) -> Result<ReceivedBody, (StatusCode, String)> {
+    let until = Instant::now() + time;
+    match tokio::time::timeout_at(until, collect(&mut body, limit)).await {
+        Err(_) => {
+            Err((StatusCode::REQUEST_TIMEOUT, format!("the message did not arrive within {}", format_duration(time))))
+        }
+        Ok(BodyReadOutcome::Complete(taken)) => Ok(taken),
+        Ok(BodyReadOutcome::TooLarge) => {
+            let _ = tokio::time::timeout_at(until, discard(body)).await;
+            Err((StatusCode::PAYLOAD_TOO_LARGE, format!("the message is larger than {limit} bytes")))
+        }
+        Ok(BodyReadOutcome::Truncated) => Err((StatusCode::BAD_REQUEST, "the request body is incomplete".to_owned())),
+    }
+}
+
+enum BodyReadOutcome {
+    Complete(ReceivedBody),
+    TooLarge,
+    Truncated,
+}
+
+async fn collect(body: &mut Incoming, limit: usize) -> BodyReadOutcome {
+    if body.size_hint().lower() > limit as u64 {
+        return BodyReadOutcome::TooLarge;
+    }
+    let mut buffer = BodyBuffer::for_client();
+    while let Some(frame) = body.frame().await {
+        let Ok(frame) = frame else { return BodyReadOutcome::Truncated };
+        // Trailers are ignored.
+        let Ok(piece) = frame.into_data() else { continue };
+        let left = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+        let expected = left.saturating_add(buffer.len() + piece.len());
+        if expected > limit {
+            return BodyReadOutcome::TooLarge;
+        }
+        buffer.push(piece, expected);
+    }
+    BodyReadOutcome::Complete(buffer.finish())
+}
+
+/// Reads and discards the rest of a body: many clients do not read the response until they have sent everything.
+async fn discard(mut body: Incoming) {
+    let mut left = MAX_DISCARDED_BYTES;
+    while let Ok(Some(Ok(frame))) = tokio::time::timeout(DISCARD_IDLE_TIMEOUT, body.frame()).await {
+        match left.checked_sub(frame.data_ref().map_or(0, Bytes::len)) {
+            Some(less) => left = less,
+            None => return,
+        }
+    }
+}
+
+async fn get(state: &TransportState, mut endpoint: RequestEndpoint, headers: &HeaderMap) -> Response<ReplyBody> {
+    let gw = &state.services;
     if has_stateless_header(headers) {
         return http_response::method_not_allowed_response("POST", "the stateless protocol has no GET");
     }
@@ -173,7 +263,7 @@ async fn get(leg: &ClientLeg, mut endpoint: RequestEndpoint, headers: &HeaderMap
     // Without session and revision this is a client of the HTTP+SSE transport, which starts with its stream.
     if !headers.contains_key(http_headers::SESSION_ID) && !headers.contains_key(http_headers::PROTOCOL_VERSION) {
         return match endpoint {
-            RequestEndpoint::Server(ctx) => sse_server::open_connection(leg, ctx).await,
+            RequestEndpoint::Server(ctx) => sse_server::open_connection(state, ctx).await,
             RequestEndpoint::Aggregate(_) => {
                 http_response::method_not_allowed_response("POST, GET, DELETE", NO_SSE_MESSAGE)
             }
@@ -210,5 +300,21 @@ async fn delete(gw: &Arc<GatewayServices>, mut endpoint: RequestEndpoint, header
             gw.tasks.spawn(async move { endpoint.end_session(&task).await });
             http_response::empty_response(StatusCode::NO_CONTENT)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panicking_request_gets_an_error_and_does_not_hang() {
+        let (responder, response) = Responder::new();
+        let task = tokio::spawn(async move {
+            let _responder = responder;
+            panic!("as planned");
+        });
+        assert_eq!(response_or_error(response).await.status(), StatusCode::INTERNAL_SERVER_ERROR);
+        assert!(task.await.expect_err("it panicked").is_panic());
     }
 }
