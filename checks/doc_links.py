@@ -5,7 +5,9 @@ For each tracked page:
 - the target of a relative link is a file or folder of the tree;
 - the anchor of a link to a page is a heading of that page;
 - a path in backticks that begins with one of `FOLDERS` exists. `*` and `{a,b}` are expanded;
-- a Rust file in backticks, with or without some of its folders, exists somewhere in the tree.
+- a Rust file in backticks, with or without some of its folders, exists somewhere in the tree;
+- a table with the columns `file` and `function` names functions that one of the files in the same row defines;
+- the list of files that a call passes is not longer than `MAX_PATH_FILES`.
 
     doc_links.py               checks this tree
     doc_links.py --self-test   fails unless every kind of finding is found in a sample
@@ -22,6 +24,10 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("bench", "checks", "crates", "docs", "examples", "fuzz", "tools/indexer")
 RUST_FOLDERS = ("bench", "crates", "fuzz", "tools/indexer")
 
+# The list of files that a call passes, and how long it may be.
+PATH_HEADING = "### The files that a call passes"
+MAX_PATH_FILES = 20
+
 FENCE = re.compile(r"^(```+|~~~+).*?^\1\s*$", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"`([^`\n]+)`")
 LINK = re.compile(r"\[[^\]\n]*\]\(([^)\s]+)\)")
@@ -31,6 +37,7 @@ TREE_PATH = re.compile(rf"(?:{'|'.join(FOLDERS)})/[\w./*{{}},@-]+")
 RUST_FILE = re.compile(r"[\w-]+(?:/[\w-]+)*\.rs")
 # A link with a scheme leads out of the tree.
 EXTERNAL = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
+FUNCTION = re.compile(r"[a-z_]\w*")
 BRACES = re.compile(r"\{([^{}]*)\}")
 
 
@@ -81,6 +88,42 @@ def link_error(root: Path, page: Path, target: str) -> str | None:
     return None
 
 
+def rust_files(root: Path, name: str) -> list[Path]:
+    """Return the files that a name may mean: a path from the root, or the end of one."""
+    if (root / name).is_file():
+        return [root / name]
+    return [file for folder in RUST_FOLDERS if (root / folder).is_dir() for file in (root / folder).glob(f"**/{name}")]
+
+
+def cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip().strip("|").split("|")]
+
+
+def table_findings(root: Path, text: str) -> list[tuple[int, str]]:
+    """Return the findings in tables of files and functions, each with its position."""
+    found, position, columns, path_rows = [], 0, None, None
+    for line in text.splitlines(keepends=True):
+        if line.startswith("#"):
+            path_rows = 0 if line.strip() == PATH_HEADING else None
+        if not line.startswith("|"):
+            columns = None
+        elif columns is None:
+            header = cells(line)
+            columns = (header.index("file"), header.index("function")) if {"file", "function"} <= set(header) else ()
+        elif columns and not line.startswith("|-"):
+            row = cells(line)
+            sources = [file.read_text() for name in CODE.findall(row[columns[0]]) for file in rust_files(root, name)]
+            for name in CODE.findall(row[columns[1]]):
+                if FUNCTION.fullmatch(name) and not any(re.search(rf"\bfn {name}\b", source) for source in sources):
+                    found.append((position, f"names the function `{name}`, which is in none of the files of the row"))
+            if path_rows is not None:
+                path_rows += 1
+                if path_rows == MAX_PATH_FILES + 1:
+                    found.append((position, f"a call passes more than {MAX_PATH_FILES} files"))
+        position += len(line)
+    return found
+
+
 def findings_in(root: Path, page: Path) -> list[str]:
     """Return the findings of a page, each with its location."""
     text = FENCE.sub(blank, page.read_text())
@@ -91,6 +134,7 @@ def findings_in(root: Path, page: Path) -> list[str]:
             found += [(code.start(), f"names the missing path `{path}`") for path in missing]
         elif RUST_FILE.fullmatch(code[1]) and not has_rust_file(root, code[1]):
             found.append((code.start(), f"names the missing Rust file `{code[1]}`"))
+    found += table_findings(root, text)
     # Not in code: `[a](b)` there is an example.
     prose = CODE.sub(lambda code: " " * len(code[0]) if "](" in code[0] else code[0], text)
     for link in [*LINK.finditer(prose), *IMAGE.finditer(prose)]:
@@ -105,6 +149,7 @@ def self_test() -> None:
         "`checks/{x,y}.py` `checks/*.py` `[text](target)` `docs/b.md` `checks/` `other/missing.py`\n"
         "```\n[example](missing.md) `checks/missing.py`\n```\n"
         "`tools/list` `z.rs` `src/z.rs`\n"
+        "| step | file | function |\n|---|---|---|\n| 1 | `src/z.rs` | `run`, `Z` |\n"
     )
     bad = {
         "[a](missing.md)": "missing file",
@@ -118,6 +163,8 @@ def self_test() -> None:
         "`checks/*.rs`": "missing path",
         "`missing.rs`": "missing Rust file",
         "`other/z.rs`": "missing Rust file",
+        "| file | function |\n|---|---|\n| `z.rs` | `walk` |": "names the function `walk`",
+        PATH_HEADING + "\n| file | function |\n|---|---|\n" + "| `z.rs` | `run` |\n" * 21: "more than 20 files",
     }
     problems = []
     with tempfile.TemporaryDirectory() as folder:
@@ -127,7 +174,7 @@ def self_test() -> None:
         for name in ("x.py", "y.py"):
             (root / "checks" / name).touch()
         (root / "crates/a/src").mkdir(parents=True)
-        (root / "crates/a/src/z.rs").touch()
+        (root / "crates/a/src/z.rs").write_text("fn run() {}\n")
         (root / "docs/b.md").write_text("# Two `words`\n")
         page = root / "docs/a.md"
         page.write_text(good)
@@ -135,7 +182,7 @@ def self_test() -> None:
         for text, expected in bad.items():
             page.write_text(f"# A page\n\n{text}\n")
             found = findings_in(root, page)
-            if len(found) != 1 or expected not in found[0] or not found[0].startswith("docs/a.md:3: "):
+            if len(found) != 1 or expected not in found[0] or not found[0].startswith("docs/a.md:"):
                 problems.append(f"expected `{expected}` in `{text}`, found {found}")
     if problems:
         sys.exit("\n".join(problems))

@@ -104,7 +104,10 @@ async fn run_pipeline(
     let listing = call.load_tool_listing(recorder, responder).await?;
     let terms = authorize(ctx, subject, listing.as_deref(), recorder)?;
     let param_headers = ctx.param_headers(subject, listing.as_deref())?;
-    let resumed = recheck_suspended(gw, ctx, request, subject, recorder)?;
+    let resumed = match ctx.reads_input_requests_in_results() {
+        true => recheck_suspended(gw, ctx, request, subject, recorder)?,
+        false => None,
+    };
     // Charges and intent: one durable step. Terms that ask for a person are refused here until approvals exist.
     let reservation = match call.reserve_charges(terms, resumed.is_some(), recorder).await {
         Ok(reservation) => reservation,

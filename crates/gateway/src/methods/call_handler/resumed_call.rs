@@ -63,9 +63,6 @@ pub(super) fn recheck_suspended(
     subject: &RequestSubject<'_>,
     recorder: &mut CallRecorder,
 ) -> Result<Option<Box<SuspendedCall>>, Refusal> {
-    if !ctx.reads_input_requests_in_results() {
-        return Ok(None);
-    }
     let resumed = take_suspended(gw, ctx, request, subject)?;
     if let Err(refusal) = client_input::authorize_responses(gw, ctx, request, resumed.as_deref(), recorder) {
         resumed.into_iter().for_each(|suspended| gw.cancel_suspended_call(*suspended));
