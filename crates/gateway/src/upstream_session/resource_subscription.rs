@@ -22,11 +22,11 @@ pub(crate) fn authorize_resource(
     ctx: &RequestContext,
     uri: &str,
 ) -> Result<AllowedResource, Reason> {
-    if ctx.server_access.mode == EnforcementMode::Enforce && !mutant!("resource-update-skips-policy") {
-        if let Decision::Deny(reason) = ctx.decide(&RequestSubject::Resource { uri: uri.into() }, None, gw.clock.now())
-        {
-            return Err(reason);
-        }
+    if ctx.server_access.mode == EnforcementMode::Enforce
+        && !mutant!("resource-update-skips-policy")
+        && let Decision::Deny(reason) = ctx.decide(&RequestSubject::Resource { uri: uri.into() }, None, gw.clock.now())
+    {
+        return Err(reason);
     }
     Ok(AllowedResource { uri: uri.to_owned() })
 }
