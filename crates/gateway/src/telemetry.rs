@@ -6,7 +6,7 @@
 mod attribute_names;
 mod auth_failures;
 mod metrics;
-mod otlp;
+mod otlp_encoder;
 mod request_trace;
 mod span;
 mod span_exporter;

@@ -4,9 +4,9 @@
 pub(crate) mod call_cancellation;
 pub(crate) mod handshake;
 pub(crate) mod local_session;
+pub(crate) mod lost_session;
 pub(crate) mod own_request;
 pub(crate) mod pooled_session;
 pub(crate) mod protocol_probe;
 pub(crate) mod resource_subscription;
-pub(crate) mod session_recovery;
 pub(crate) mod session_slot;

@@ -8,7 +8,7 @@ mod impossible_condition;
 mod limit_lints;
 mod located_block;
 mod predicate_lints;
-mod regex_anchor;
+mod regex_anchoring;
 mod schema_lookup;
 mod tool_list;
 mod tool_name_lints;

@@ -2,7 +2,6 @@
 
 mod config_diagnostic;
 mod config_docs_page;
-mod config_reader;
 mod config_redaction;
 mod config_sections;
 mod gateway_section_reader;
@@ -13,6 +12,7 @@ mod stdio_server_command;
 mod store_section_reader;
 mod telemetry_section_reader;
 mod time_syntax;
+mod toml_reader;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -27,8 +27,8 @@ use crate::header_template::EnvironmentLookup;
 use crate::input_file::{self, FileStamp, InputFileError, InputFileText};
 use crate::policy_cache::PolicyCache;
 use config_diagnostic::{ConfigDiagnostic, ConfigDiagnosticCode};
-use config_reader::ConfigReader;
 use config_sections::{RawAdmin, RawGateway, RawGrant, RawPolicy, RawServer, RawStore, RawTelemetry};
+use toml_reader::ConfigReader;
 
 pub use config_diagnostic::suggest_name;
 pub use config_docs_page::config_page;

@@ -23,8 +23,8 @@ use crate::session::list_changed::{ListChangedSet, list_changed_notification as 
 use crate::session::{STANDALONE_STREAM, Session, SseEventId, StandaloneStreamState};
 use crate::upstream::{Permit, UpstreamRequest, UpstreamResponse, UpstreamSendError};
 use crate::upstream_session::handshake::{reopen_if_stale, reopen_session};
+use crate::upstream_session::lost_session::{can_mean_lost_session, is_session_lost};
 use crate::upstream_session::resource_subscription;
-use crate::upstream_session::session_recovery::{can_mean_lost_session, is_session_lost};
 
 pub(crate) const MAX_QUEUED_EVENTS: usize = 64;
 /// Delay before the upstream's stream is reopened after it has ended.

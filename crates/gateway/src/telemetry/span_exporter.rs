@@ -7,7 +7,7 @@ use tokio::sync::{mpsc, oneshot};
 use tracing::{info, warn};
 
 use super::span::Span;
-use super::{ExportItem, otlp};
+use super::{ExportItem, otlp_encoder};
 use crate::settings::OtlpTraceConfig;
 
 pub(super) struct SpanExporter {
@@ -71,7 +71,7 @@ impl SpanExporter {
     where
         R: Future<Output = Result<(), String>>,
     {
-        let body = otlp::encode(&self.config.resource_attributes, batch);
+        let body = otlp_encoder::encode(&self.config.resource_attributes, batch);
         let sending = tokio::time::timeout(self.config.timeout, post(body.into())).await;
         let count = batch.len();
         match sending.unwrap_or_else(|_| Err("timed out".to_owned())) {

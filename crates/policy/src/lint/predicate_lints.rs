@@ -7,7 +7,7 @@ use gatelodge_json::quote_into;
 use super::did_you_mean::NameSuggester;
 use super::located_block::{LocatedBlock, LocatedCondition, LocatedPredicate, PolicySection, PredicateListKind};
 use super::value_shape::ValueShape;
-use super::{contradiction, impossible_condition, regex_anchor};
+use super::{contradiction, impossible_condition, regex_anchoring};
 use crate::call::call_path::{CallPath, CallPathRoot, CallPathSegment};
 use crate::operators::Operator;
 use crate::operators::value_restriction::ValueRestriction;
@@ -107,12 +107,12 @@ fn find_client_claim_only(rule: &LocatedPredicate<'_>) -> Option<Diagnostic> {
 
 fn find_unanchored_regex(clause: LocatedCondition<'_>) -> Option<Diagnostic> {
     let ValueRestriction::Pattern(pattern) = clause.condition.operator.restriction() else { return None };
-    if regex_anchor::is_anchored(pattern) {
+    if regex_anchoring::is_anchored(pattern) {
         return None;
     }
     let message = "the expression can match anywhere in the text, with anything around it";
     let warning = Diagnostic::warning(DiagnosticCode::UnanchoredRegex, clause.value_span(), message);
-    Some(warning.with_help(regex_anchor::anchoring_help(pattern)))
+    Some(warning.with_help(regex_anchoring::anchoring_help(pattern)))
 }
 
 /// Warns about a condition that excludes values, such as `neq` or `not_in`. It seems to hold for everything except the given values, but it does not

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use toml::de::DeTable;
 
-use super::config_reader::{
+use super::toml_reader::{
     ConfigReader, ConfigSecretTable, ConfigStringTable, ConfigValueType, DateOrDateTime, SpannedValue,
 };
 

@@ -6,10 +6,10 @@ use std::time::Duration;
 use gatelodge_gateway::GatewaySettings;
 
 use super::config_diagnostic::{ConfigDiagnostic, ConfigDiagnosticCode};
-use super::config_reader::{ConfigReader, SpannedValue};
 use super::config_sections::{RawAdmin, RawGateway};
 use super::telemetry_section_reader::TelemetrySection;
 use super::time_syntax::{DURATION_SYNTAX, parse_duration};
+use super::toml_reader::{ConfigReader, SpannedValue};
 
 /// Default address that clients connect to. Only this machine can reach it.
 pub const DEFAULT_GATEWAY_ADDRESS: SocketAddr =

@@ -10,12 +10,12 @@ use gatelodge_store::{EnforcementMode, GrantId, GrantToken, ServerName, TokenHas
 use jiff::Timestamp;
 
 use super::config_diagnostic::{ConfigDiagnostic, ConfigDiagnosticCode, suggest_name};
-use super::config_reader::{ConfigReader, SpannedValue};
 use super::config_redaction::has_token;
 use super::config_sections::RawGrant;
 use super::policies_section_reader::PoliciesSection;
 use super::servers_section_reader::ServersSection;
 use super::time_syntax::parse_timestamp;
+use super::toml_reader::{ConfigReader, SpannedValue};
 use crate::header_template::EnvironmentLookup;
 use crate::input_file::FileStamp;
 
@@ -298,7 +298,7 @@ fn check_known_name<'n>(
 }
 
 fn read_minimum_revision(
-    written: Option<&SpannedValue<super::config_reader::DateOrDateTime>>,
+    written: Option<&SpannedValue<super::toml_reader::DateOrDateTime>>,
     reader: &mut ConfigReader,
 ) -> Option<Revision> {
     let SpannedValue { value, span } = written?;
@@ -316,7 +316,7 @@ pub fn revision_list() -> String {
 }
 
 fn read_expiry(
-    written: Option<&SpannedValue<super::config_reader::DateOrDateTime>>,
+    written: Option<&SpannedValue<super::toml_reader::DateOrDateTime>>,
     reader: &mut ConfigReader,
 ) -> Option<Timestamp> {
     let SpannedValue { value, span } = written?;

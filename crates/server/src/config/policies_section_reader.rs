@@ -11,8 +11,8 @@ use gatelodge_policy::{Severity, lint};
 use gatelodge_store::PolicyName;
 
 use super::config_diagnostic::{ConfigDiagnostic, ConfigDiagnosticCode};
-use super::config_reader::{ConfigReader, SpannedValue};
 use super::config_sections::RawPolicy;
+use super::toml_reader::{ConfigReader, SpannedValue};
 use crate::count_noun::count_noun;
 use crate::input_file::{self, FileStamp, InputFileText};
 use crate::policy_cache::{CheckedPolicy, PolicyCache};

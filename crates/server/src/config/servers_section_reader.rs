@@ -12,10 +12,10 @@ use gatelodge_store::ServerName;
 use http::Uri;
 
 use super::config_diagnostic::{ConfigDiagnostic, ConfigDiagnosticCode};
-use super::config_reader::{ConfigReader, ConfigSecretTable, SpannedValue};
 use super::config_sections::RawServer;
 use super::gateway_section_reader::set_duration;
 use super::stdio_server_command;
+use super::toml_reader::{ConfigReader, ConfigSecretTable, SpannedValue};
 use crate::header_template::{self, EnvironmentLookup, HeaderError};
 use crate::server_url;
 

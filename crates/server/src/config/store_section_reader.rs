@@ -7,9 +7,9 @@ use etcetera::BaseStrategy;
 use gatelodge_store::Durability;
 
 use super::config_diagnostic::{ConfigDiagnostic, ConfigDiagnosticCode, suggest_name};
-use super::config_reader::{ConfigReader, SpannedValue};
 use super::config_sections::RawStore;
 use super::time_syntax::{DURATION_SYNTAX, parse_duration};
+use super::toml_reader::{ConfigReader, SpannedValue};
 
 /// Store settings.
 #[derive(Debug, Clone, PartialEq, Eq)]

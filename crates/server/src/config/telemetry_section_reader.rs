@@ -4,9 +4,9 @@
 use gatelodge_gateway::InjectedHeader;
 use http::Uri;
 
-use super::config_reader::ConfigReader;
 use super::config_sections::RawTelemetry;
 use super::servers_section_reader::{read_headers, read_url, warn_clear_text};
+use super::toml_reader::ConfigReader;
 use crate::header_template::EnvironmentLookup;
 
 /// Telemetry settings from the configuration file.
