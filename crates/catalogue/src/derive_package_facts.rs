@@ -36,6 +36,23 @@ pub struct PackageRelease {
 /// Derives the facts about a package. Descriptions written by its authors are not included. If several definitions
 /// share a name, the riskiest one is used, because it is unknown which one runs. If one of them cannot be classified,
 /// the tool is left out.
+///
+/// ```
+/// use gatelodge_catalogue::{ExtractedTool, PackageRegistry, PackageRelease, derive_facts, grade_server};
+/// use gatelodge_policy::Category;
+///
+/// let release = PackageRelease { source: PackageRegistry::Npm, package: "notes".into(), version: "1.0.0".into(), date: None };
+/// let delete = ExtractedTool {
+///     name: "delete_note".into(),
+///     description: Some("Deletes a note permanently.".into()),
+///     input_schema: serde_json::json!({"type": "object", "properties": {"id": {"type": "string"}}}),
+///     annotations: serde_json::Map::new(),
+///     optional: false,
+/// };
+/// let facts = derive_facts(&release, &[delete]);
+/// assert_eq!(facts.tools[0].category, Category::Destructive);
+/// assert_eq!(grade_server(&facts.tools).reasons, ["one tool is Destructive or Financial"]);
+/// ```
 pub fn derive_facts(release: &PackageRelease, tools: &[ExtractedTool]) -> PackageFacts {
     let mut seen = HashSet::new();
     let names =

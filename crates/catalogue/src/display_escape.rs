@@ -8,6 +8,10 @@ pub(crate) use gatelodge_json::is_unprintable;
 const MAX_SHOWN_CHARS: usize = 120;
 
 /// Formats untrusted text on one line: escapes unprintable characters and truncates long text.
+///
+/// ```
+/// assert_eq!(gatelodge_catalogue::escape_for_display("a\u{202e}b"), r"a\u{202e}b");
+/// ```
 pub fn escape_for_display(text: &str) -> String {
     let mut out = String::with_capacity(text.len().min(MAX_SHOWN_CHARS));
     for (count, letter) in text.chars().enumerate() {

@@ -71,6 +71,15 @@ pub fn precheck_indexed(server: &IndexedServer<'_>, tools: &[ToolFacts]) -> Conn
 }
 
 /// Returns the advice on connecting a server, based on its tools.
+///
+/// ```
+/// use gatelodge_catalogue::{PrecheckVerdict, precheck};
+///
+/// let only_reads = precheck(&[]);
+/// assert_eq!(only_reads.verdict, PrecheckVerdict::Proceed, "no tool changes anything");
+/// let reported = only_reads.at_least(PrecheckVerdict::AskFirst, "its publisher has changed".into());
+/// assert_eq!(reported.verdict, PrecheckVerdict::AskFirst);
+/// ```
 pub fn precheck(tools: &[ToolFacts]) -> ConnectionAdvice {
     let mut reasons: Vec<String> = Vec::new();
     let names = |wanted: &dyn Fn(&ToolFacts) -> bool| {

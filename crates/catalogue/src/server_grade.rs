@@ -19,6 +19,10 @@ pub struct ServerGrade {
 }
 
 /// Grades a server based on its tools.
+///
+/// ```
+/// assert_eq!(gatelodge_catalogue::grade_server(&[]).letter, 'A');
+/// ```
 pub fn grade_server(tools: &[ToolFacts]) -> ServerGrade {
     let count = |level: RiskLevel| tools.iter().filter(|tool| RiskLevel::of(tool.category) == level).count();
     let shows = |kinds: &[RiskSignalKind]| {

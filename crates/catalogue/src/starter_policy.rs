@@ -65,6 +65,18 @@ pub struct StarterPolicyError(pub Vec<Diagnostic>);
 
 /// Writes a policy for a server, as JSON with comments in the canonical layout. The result is always a valid policy.
 ///
+/// ```
+/// use gatelodge_catalogue::{ServerContext, StarterPolicyStrictness, ToolSpec, classify, starter_policy};
+/// use gatelodge_json::{JsonLimits, read};
+///
+/// let definition = read(br#"{"name": "delete_note"}"#, &JsonLimits::REPLY).expect("JSON");
+/// let tool = ToolSpec::of(definition.root()).expect("a tool");
+/// let classification = classify(&tool, &ServerContext::new("notes", None, ["delete_note"].into_iter()));
+/// let policy = starter_policy("notes", &[(&tool, &classification)], StarterPolicyStrictness::Recommended)?;
+/// assert!(policy.contains(r#""hide": ["#) && policy.contains(r#""delete_note""#), "{policy}");
+/// # Ok::<(), gatelodge_catalogue::StarterPolicyError>(())
+/// ```
+///
 /// # Errors
 /// Returns an error if the policy would exceed the maximum size.
 pub fn starter_policy(

@@ -30,6 +30,19 @@ pub struct ReadToolError {
 }
 
 /// Parses the input as one document if possible, and otherwise line by line. Each result comes with its line number.
+///
+/// ```
+/// use gatelodge_catalogue::{ToolListEntry, read_tools};
+///
+/// let listed = read_tools(br#"{"result": {"tools": [{"name": "add"}, {"name": "fail"}]}}"#);
+/// let (number, document) = &listed[0];
+/// let document = document.as_ref().expect("JSON");
+/// let names: Vec<_> = ToolListEntry::read_all(document, *number)
+///     .into_iter()
+///     .map(|entry| entry.expect("a tool").tool.name.into_owned())
+///     .collect();
+/// assert_eq!(names, ["add", "fail"]);
+/// ```
 pub fn read_tools(text: &[u8]) -> Vec<(usize, Result<JsonDocument<'_>, ReadToolError>)> {
     if let Ok(whole) = read(text, &JsonLimits::REPLY) {
         return vec![(1, Ok(whole))];

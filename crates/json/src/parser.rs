@@ -60,6 +60,15 @@ pub fn read<'a>(bytes: &'a [u8], limits: &JsonLimits) -> Result<JsonDocument<'a>
 /// Parses one JSON value that may contain comments. Repeated keys and numbers outside the limits are returned with the
 /// document, so that all of them can be reported in one run; the caller must check them before using the document.
 ///
+/// ```
+/// use gatelodge_json::{JsonLimits, read_with_comments};
+///
+/// let (document, errors) = read_with_comments(b"{\"a\": 1, // first\n \"a\": 2}", &JsonLimits::DOCUMENT)?;
+/// assert_eq!(document.root().members().count(), 2);
+/// assert_eq!(errors.len(), 1, "the key is repeated");
+/// # Ok::<(), gatelodge_json::JsonError>(())
+/// ```
+///
 /// # Errors
 /// Returns the first error of any other kind.
 pub fn read_with_comments<'a>(

@@ -214,6 +214,19 @@ impl SegmentedText {
 
 /// Parses one JSON value like [`read`]. If possible, parses only the outer text. Otherwise, joins the chunks first.
 ///
+/// ```
+/// use gatelodge_json::{JsonLimits, SegmentedText, StringSegments, read_segmented};
+///
+/// let mut middle = StringSegments::default();
+/// middle.push("long ".into()).expect("string content");
+/// middle.push("text".into()).expect("string content");
+/// let text = SegmentedText::new(br#"{"note":"a "#.to_vec(), middle, br#"","id":7}"#).expect("UTF-8");
+/// let document = read_segmented(&text, &JsonLimits::REQUEST)?;
+/// assert_eq!(document.root().get("id").map(|id| id.raw()), Some("7"));
+/// assert_eq!(document.root().get("note").and_then(|note| note.as_str()), Some("a long text".into()));
+/// # Ok::<(), gatelodge_json::JsonError>(())
+/// ```
+///
 /// # Errors
 /// Returns an error in the same cases as [`read`].
 pub fn read_segmented<'a>(segmented: &'a SegmentedText, limits: &JsonLimits) -> Result<JsonDocument<'a>, JsonError> {

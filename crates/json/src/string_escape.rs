@@ -9,6 +9,11 @@ use crate::special_bytes::find_special_byte;
 ///
 /// If the string was not validated, this behaves like a lenient parser: half of a surrogate pair becomes U+FFFD, and an
 /// unknown escape becomes the character after the backslash.
+///
+/// ```
+/// assert_eq!(gatelodge_json::unescape(r"\u00e9\n"), "é\n");
+/// assert_eq!(gatelodge_json::unescape(r"\ud83d alone"), "\u{fffd} alone");
+/// ```
 pub fn unescape(inner: &str) -> Cow<'_, str> {
     let Some(first) = inner.find('\\') else { return Cow::Borrowed(inner) };
     let (plain, mut rest) = inner.split_at(first);
@@ -66,6 +71,12 @@ fn parse_utf16_unit(text: &str) -> Option<(u16, &str)> {
 }
 
 /// Appends `text` to `out` as a quoted JSON string.
+///
+/// ```
+/// let mut json = String::new();
+/// gatelodge_json::quote_into("two\nlines", &mut json);
+/// assert_eq!(json, r#""two\nlines""#);
+/// ```
 pub fn quote_into(text: &str, out: &mut String) {
     out.push('"');
     let plain = find_special_byte(text.as_bytes()).unwrap_or(text.len());

@@ -5,6 +5,18 @@ use gatelodge_json::{JsonKind, JsonValue};
 use crate::created_task::TASKS_EXTENSION;
 
 /// The kinds of server requests that a client declares it can answer, and whether the client supports tasks.
+///
+/// ```
+/// use gatelodge_json::{JsonLimits, read};
+/// use gatelodge_mcp::ClientCapabilities;
+///
+/// let declared = read(br#"{"sampling":{}}"#, &JsonLimits::REQUEST)?;
+/// let client = ClientCapabilities::of(Some(declared.root()));
+/// assert!(client.can_answer_server_requests());
+/// assert_eq!(client.missing_capability("sampling/createMessage", None), None);
+/// assert_eq!(client.missing_capability("roots/list", None), Some(r#"{"roots":{}}"#));
+/// # Ok::<(), gatelodge_json::JsonError>(())
+/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ClientCapabilities {
     form_elicitation: bool,

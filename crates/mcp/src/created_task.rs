@@ -21,6 +21,15 @@ pub struct CreatedTask {
 }
 
 /// Returns the task in the result of a call; `None` if the result is final.
+///
+/// ```
+/// use gatelodge_mcp::{ProtocolGeneration, find_created_task};
+///
+/// let result = r#"{"task":{"taskId":"t1","ttl":60000}}"#;
+/// let task = find_created_task(result, ProtocolGeneration::Stateful).expect("a task");
+/// assert_eq!((task.id.as_str(), task.ttl), ("t1", Some(60_000)));
+/// assert_eq!(find_created_task(r#"{"content":[]}"#, ProtocolGeneration::Stateful), None);
+/// ```
 pub fn find_created_task(result: &str, generation: ProtocolGeneration) -> Option<CreatedTask> {
     let parts = split_members(result)?;
     let (parts, ttl) = match generation {

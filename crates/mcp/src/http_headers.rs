@@ -194,6 +194,19 @@ fn single_value(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
 
 /// Checks the content type and the `Accept` header of a POST.
 ///
+/// ```
+/// use gatelodge_mcp::http_headers::check_post;
+/// use http::HeaderMap;
+/// use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
+///
+/// let mut headers = HeaderMap::new();
+/// headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+/// headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+/// assert!(check_post(&headers).is_ok());
+/// headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
+/// assert!(check_post(&headers).is_err());
+/// ```
+///
 /// # Errors
 /// The body is not plain JSON, or the client does not accept both JSON and event streams.
 pub fn check_post(headers: &HeaderMap) -> Result<(), HeaderRejection> {

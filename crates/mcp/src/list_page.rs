@@ -52,6 +52,16 @@ pub enum ListCaching {
 /// Writes a list result that contains the given entries and has no next page. Each entry is JSON.
 ///
 /// Returns `None` if `result` is not an object, or has no list called `member`.
+///
+/// ```
+/// use gatelodge_json::{JsonLimits, read};
+/// use gatelodge_mcp::{ListCaching, replace_list_items};
+///
+/// let page = read(br#"{"tools":[{"name":"a"},{"name":"b"}],"nextCursor":"2"}"#, &JsonLimits::REPLY)?;
+/// let list = replace_list_items(page.root(), "tools", &[r#"{"name":"b"}"#], ListCaching::Unspecified);
+/// assert_eq!(list.as_deref(), Some(r#"{"tools":[{"name":"b"}]}"#));
+/// # Ok::<(), gatelodge_json::JsonError>(())
+/// ```
 pub fn replace_list_items(
     result: JsonValue<'_>,
     member: &str,

@@ -6,6 +6,14 @@ use std::str::FromStr;
 use crate::message_error::quote_excerpt;
 
 /// A released revision, ordered by date.
+///
+/// ```
+/// use gatelodge_mcp::{ProtocolGeneration, Revision};
+///
+/// let revision: Revision = "2026-07-28".parse().expect("a released revision");
+/// assert_eq!(revision.generation(), ProtocolGeneration::Stateless);
+/// assert!("2026-07-29".parse::<Revision>().is_err());
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Revision {
     /// 2024-11-05: HTTP with a separate event stream.

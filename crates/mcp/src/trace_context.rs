@@ -29,6 +29,15 @@ const MAX_TRACEPARENT_BYTES: usize = 256;
 const KNOWN_FLAGS: u8 = 0b11;
 
 /// A `traceparent` value: a span of a trace.
+///
+/// ```
+/// use gatelodge_mcp::TraceParent;
+///
+/// let own = TraceParent::read("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01").expect("valid");
+/// assert!(own.is_sampled());
+/// assert_eq!(own.with_span(1).to_string(), "00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000001-01");
+/// assert_eq!(TraceParent::read("not a trace parent"), None);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TraceParent {
     /// The trace id, which is never zero.

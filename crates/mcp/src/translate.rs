@@ -38,6 +38,14 @@ pub struct ClientInputResponses<'a> {
 }
 
 /// Translates a stateless request to the stateful protocol. `None` if `text` is not a request.
+///
+/// ```
+/// use gatelodge_mcp::translate::to_stateful;
+///
+/// let stateless = r#"{"id":1,"method":"tools/call","params":{"name":"add","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}"#;
+/// let stateful = r#"{"id":1,"method":"tools/call","params":{"name":"add"}}"#;
+/// assert_eq!(to_stateful(stateless).as_deref(), Some(stateful));
+/// ```
 pub fn to_stateful(text: &str) -> Option<String> {
     let document = read_request(text)?;
     let Some(params) = document.root().get("params") else { return Some(text.to_owned()) };
@@ -64,6 +72,15 @@ pub fn to_stateful(text: &str) -> Option<String> {
 }
 
 /// Translates a stateful request to the stateless protocol. `None` if `text` is not a request.
+///
+/// ```
+/// use gatelodge_mcp::translate::{ClientMeta, to_stateless};
+///
+/// let client = ClientMeta { capabilities: "{}", info: None, log_level: None };
+/// let stateless = to_stateless(r#"{"id":1,"method":"tools/list"}"#, &client, None).expect("a request");
+/// assert!(stateless.contains(r#""io.modelcontextprotocol/protocolVersion":"2026-07-28""#));
+/// assert!(stateless.contains(r#""io.modelcontextprotocol/clientCapabilities":{}"#));
+/// ```
 pub fn to_stateless(text: &str, client: &ClientMeta<'_>, retry: Option<&ClientInputResponses<'_>>) -> Option<String> {
     let document = read_request(text)?;
     let params = document.root().get("params");
@@ -94,6 +111,12 @@ pub fn to_stateless(text: &str, client: &ClientMeta<'_>, retry: Option<&ClientIn
 
 /// Adds members to a result, except those that the result already has. The values of the members are JSON. A result
 /// that is not an object stays unchanged.
+///
+/// ```
+/// use gatelodge_mcp::translate::with_members;
+///
+/// assert_eq!(with_members(r#"{"a":1}"#, &[("ttlMs", "0"), ("a", "2")]), r#"{"ttlMs":0,"a":1}"#);
+/// ```
 pub fn with_members(result: &str, members: &[(&str, &str)]) -> String {
     let Ok(parts) = split_object(result.as_bytes(), &JsonLimits { max_bytes: result.len(), ..JsonLimits::REPLY })
     else {

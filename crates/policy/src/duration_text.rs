@@ -3,6 +3,10 @@
 use std::time::Duration;
 
 /// Formats seconds with the two largest units, rounded down: `45 s`, `1 min 30 s`, `18 h 9 min`, `3 d 2 h`.
+///
+/// ```
+/// assert_eq!(gatelodge_policy::format_seconds(65_400), "18 h 10 min");
+/// ```
 pub fn format_seconds(seconds: u64) -> String {
     const UNITS: [(u64, &str); 4] = [(86_400, "d"), (3_600, "h"), (60, "min"), (1, "s")];
     let largest = UNITS.iter().position(|(size, _)| seconds >= *size).unwrap_or(UNITS.len() - 1);

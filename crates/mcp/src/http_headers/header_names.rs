@@ -20,6 +20,14 @@ const BASE64_SUFFIX: &str = "?=";
 
 /// Encodes text as a header value. Text that contains anything other than printable ASCII, starts or ends with white
 /// space, or starts with the prefix of encoded values is encoded in Base64. Other text stays unchanged.
+///
+/// ```
+/// use gatelodge_mcp::http_headers::{decode_value, encode_value};
+///
+/// assert_eq!(encode_value("read_note"), "read_note");
+/// assert_eq!(encode_value("ü"), "=?base64?w7w=?=");
+/// assert_eq!(decode_value(b"=?base64?w7w=?=").as_deref(), Some("ü"));
+/// ```
 pub fn encode_value(text: &str) -> String {
     let is_plain = text.bytes().all(|byte| (0x20..0x7f).contains(&byte)) && text.trim() == text;
     if is_plain && !text.starts_with(BASE64_PREFIX) {

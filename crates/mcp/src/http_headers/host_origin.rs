@@ -12,6 +12,16 @@ use http::{Request, StatusCode};
 use crate::message_error::quote_excerpt;
 
 /// Host names and origins that a listener accepts.
+///
+/// ```
+/// use gatelodge_mcp::http_headers::HostOriginGuard;
+/// use http::Request;
+///
+/// let guard = HostOriginGuard::new("127.0.0.1:8080".parse().expect("an address"), &[], &[]);
+/// let from = |host: &str| Request::builder().header("host", host).body(()).expect("a request");
+/// assert!(guard.check(&from("localhost:8080")).is_ok());
+/// assert!(guard.check(&from("rebound.example:8080")).is_err());
+/// ```
 #[derive(Debug, Clone)]
 pub struct HostOriginGuard {
     hosts: Vec<String>,

@@ -17,6 +17,20 @@ const MAX_HEADER_NAME_BYTES: usize = 128;
 const MAX_HEADER_VALUE_BYTES: usize = 16 << 10;
 
 /// The arguments of a tool that are mirrored into `Mcp-Param-*` headers.
+///
+/// ```
+/// use gatelodge_json::{JsonLimits, read};
+/// use gatelodge_mcp::http_headers::ParamHeaderMapping;
+/// use http::HeaderMap;
+///
+/// let schema = br#"{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"}}}"#;
+/// let mapping = ParamHeaderMapping::of_schema(read(schema, &JsonLimits::REPLY)?.root()).expect("valid annotations");
+/// let arguments = read(br#"{"region":"eu"}"#, &JsonLimits::REQUEST)?;
+/// let headers = mapping.apply_to(HeaderMap::new(), Some(arguments.root()));
+/// assert_eq!(headers.get("mcp-param-region").map(|value| value.as_bytes()), Some(&b"eu"[..]));
+/// assert!(mapping.check(&HeaderMap::new(), Some(arguments.root())).is_err(), "the header is missing");
+/// # Ok::<(), gatelodge_json::JsonError>(())
+/// ```
 #[derive(Debug, Clone, Default)]
 pub struct ParamHeaderMapping {
     fields: Vec<ParamHeaderField>,

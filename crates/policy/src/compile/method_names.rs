@@ -19,6 +19,11 @@ pub(crate) const ALWAYS_ALLOWED: [&str; 13] = [
 ];
 
 /// Returns whether every policy allows a method.
+///
+/// ```
+/// assert!(gatelodge_policy::is_policy_exempt("ping"));
+/// assert!(!gatelodge_policy::is_policy_exempt("tools/call"));
+/// ```
 pub fn is_policy_exempt(method: &str) -> bool {
     ALWAYS_ALLOWED.contains(&method)
 }

@@ -31,6 +31,17 @@ pub(crate) const CALL_FILE_HELP: &str = r#"a call is JSON, such as {"tool": "sea
 const TARGET_FIELDS: [&str; 4] = ["tool", "resource", "prompt", "method"];
 
 /// A call read from a file.
+///
+/// ```
+/// use gatelodge_json::{JsonLimits, read};
+/// use gatelodge_policy::{CallFile, Decision, DocumentFormat, decide, parse};
+///
+/// let text = read(br#"{"tool": "search", "arguments": {"query": "cats"}}"#, &JsonLimits::DOCUMENT).expect("JSON");
+/// let file = CallFile::new(text.root()).expect("a call");
+/// let policy = parse(br#"{"version": "1", "default": "deny"}"#, DocumentFormat::Json).expect("a policy");
+/// let decision = decide(&policy, &file.call(), jiff::Timestamp::UNIX_EPOCH);
+/// assert!(matches!(decision, Decision::Deny(_)));
+/// ```
 #[derive(Debug)]
 pub struct CallFile<'a> {
     target: (&'static str, Cow<'a, str>),

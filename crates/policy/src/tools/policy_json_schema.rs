@@ -26,6 +26,11 @@ const SCHEMA_DRAFT_URI: &str = "https://json-schema.org/draft/2020-12/schema";
 const TOOL_ONLY_FIELDS: [&str; 2] = ["rate_limit", "validate_arguments"];
 
 /// Returns the JSON Schema for policy documents, in draft 2020-12.
+///
+/// ```
+/// let schema = gatelodge_policy::policy_json_schema();
+/// assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
+/// ```
 pub fn policy_json_schema() -> Value {
     let fields = POLICY_FIELDS.iter().copied().chain([TIME_ZONE_FIELD]);
     let mut schema = json!({

@@ -81,6 +81,14 @@ macro_rules! names {
 
 names! {
     /// Name of a server. It contains no `_`, so the first `__` in `<server>__<tool>` is the separator.
+    ///
+    /// ```
+    /// use gatelodge_store::ServerName;
+    ///
+    /// let name: ServerName = "notes-2".parse().expect("a name");
+    /// assert_eq!(name.as_str(), "notes-2");
+    /// assert!("Notes".parse::<ServerName>().is_err());
+    /// ```
     ServerName, Server, |byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-');
     /// Name of a policy.
     PolicyName, Policy, |byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');

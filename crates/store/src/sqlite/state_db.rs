@@ -60,6 +60,15 @@ struct StateDb {
 impl SqliteStateStore {
     /// Opens the state in a directory. Creates missing files and upgrades an older schema.
     ///
+    /// ```
+    /// use gatelodge_store::{OpenStoreError, SqliteStateStore};
+    ///
+    /// let folder = tempfile::tempdir().expect("a directory");
+    /// let _state = SqliteStateStore::open(folder.path())?;
+    /// assert!(SqliteStateStore::exists(folder.path()));
+    /// # Ok::<(), OpenStoreError>(())
+    /// ```
+    ///
     /// # Errors
     /// See [`OpenStoreError`].
     pub fn open(dir: &Path) -> Result<Self, OpenStoreError> {
