@@ -45,8 +45,6 @@ pub(super) enum AllowedCallResult {
     Response { status: StatusCode, text: MessageBody, outcome: CallOutcome, exchange: Box<UpstreamResponse> },
     /// The gateway responds itself: it asks the client for input, or handles the request locally.
     LocalReply { text: String },
-    /// The upstream asks for client input before it responds.
-    InputRequired { result: String },
     /// The client cancelled after the request was sent.
     Cancelled,
 }
@@ -138,7 +136,7 @@ pub(super) async fn finish(
             gw.write_row(recorder.outcome_row(outcome, Some(exchange.status.as_u16()))).await;
             exchange.drain(&gw.metrics).await;
         }
-        Ok(AllowedCallResult::LocalReply { text } | AllowedCallResult::InputRequired { result: text }) => {
+        Ok(AllowedCallResult::LocalReply { text }) => {
             responder.finish(text.into()).await;
             gw.write_row(recorder.outcome_row(CallOutcome::Ok, None)).await;
         }

@@ -2,7 +2,6 @@
 
 use gatelodge_mcp::{ClientRequest, Method};
 use gatelodge_policy::is_policy_exempt;
-use gatelodge_store::CallOutcome;
 
 use super::call_handler::EvaluatedCall;
 use super::{
@@ -64,9 +63,9 @@ pub(crate) async fn dispatch(
         responder.finish(reply::internal_error_reply(request.id(), recorder.call_id(), &refusal)).await;
         return gw.record_refusal(&mut recorder, &refusal).await;
     }
-    if let Some(text) = Box::pin(local_response(gw, ctx, request)).await {
+    if let Some((text, outcome)) = Box::pin(local_response(gw, ctx, request)).await {
         responder.finish(text.into()).await;
-        return gw.write_row(recorder.outcome_row(CallOutcome::Ok, None)).await;
+        return gw.write_row(recorder.outcome_row(outcome, None)).await;
     }
     handshake::reopen_if_closed(gw, ctx).await;
     match request.method() {

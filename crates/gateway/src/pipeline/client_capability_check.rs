@@ -1,10 +1,11 @@
 //! Blocks tasks and input requests for which the client has not declared support. Servers that respect the declared
 //! capabilities are not affected.
 
-use gatelodge_json::{JsonLimits, JsonValue, read};
+use gatelodge_json::{JsonKind, JsonLimits, JsonValue, read};
 use gatelodge_mcp::http_headers::ProtocolError;
 use gatelodge_mcp::{
-    ClientRequest, Method, ServerMessage, ServerRequest, ServerResponsePayload, code, read_server_message,
+    ClientRequest, Method, ServerMessage, ServerRequest, ServerResponsePayload, code, find_confusable_result_member,
+    quote_excerpt, read_server_message,
 };
 use gatelodge_mutants::mutant;
 use gatelodge_policy::AllowTerms;
@@ -44,7 +45,7 @@ pub(crate) fn missing_capability_refusal(required: &str) -> Refusal {
 /// response creates a task that the client does not support, the task is cancelled.
 ///
 /// # Errors
-/// The response contains such a task or input request.
+/// The response contains such a task or input request, or cannot be read reliably.
 pub(crate) fn check_response(
     gw: &GatewayServices,
     ctx: &RequestContext,
@@ -55,7 +56,8 @@ pub(crate) fn check_response(
         return Ok(());
     };
     let ServerResponsePayload::Result(result) = reply.payload() else { return Ok(()) };
-    if let Some(task) = ctx.find_unaccepted_task(request, result) {
+    let unreadable = |_| UpstreamSendError::InvalidResponse("the server's response cannot be read".to_owned());
+    if let Some(task) = ctx.find_unaccepted_task(request, result).map_err(unreadable)? {
         if task.can_cancel {
             gw.cancel_task(ctx, &task.id);
         }
@@ -64,8 +66,8 @@ pub(crate) fn check_response(
     if !ctx.uses_input_requests_in_results() {
         return Ok(());
     }
-    let document = read(result.as_bytes(), &gw.settings.reply_limits)
-        .map_err(|_| UpstreamSendError::InvalidResponse("the server's response cannot be read".to_owned()))?;
+    let document = read(result.as_bytes(), &gw.settings.reply_limits).map_err(unreadable)?;
+    check_input_members(document.root())?;
     match missing_capability(ctx, document.root()) {
         Some(required) => Err(UpstreamSendError::MissingCapability {
             action: MISSING_CAPABILITY_ACTION,
@@ -73,6 +75,27 @@ pub(crate) fn check_response(
         }),
         None => Ok(()),
     }
+}
+
+/// Checks the members of a result that ask for client input.
+///
+/// # Errors
+/// A lenient client could find other members than the gateway, or the result asks for input without naming it, so that
+/// repeating the request would only repeat the call.
+fn check_input_members(result: JsonValue<'_>) -> Result<(), UpstreamSendError> {
+    if let Some(name) = find_confusable_result_member(result) {
+        let name = quote_excerpt(&name);
+        let what = format!("the member {name} of the result could be mistaken for a member of the protocol");
+        return Err(UpstreamSendError::InvalidResponse(what));
+    }
+    let requires_input = result.get("resultType").is_some_and(|kind| kind.is_str("input_required"));
+    let has_requests = result.get("inputRequests").is_some_and(|asked| asked.members().next().is_some());
+    let has_state = result.get("requestState").is_some_and(|state| state.kind() == JsonKind::String);
+    if requires_input && !has_requests && !has_state {
+        let what = "the server asks for client input and does not say which";
+        return Err(UpstreamSendError::InvalidResponse(what.to_owned()));
+    }
+    Ok(())
 }
 
 /// Says what the server did wrong, in the error message about an undeclared capability.

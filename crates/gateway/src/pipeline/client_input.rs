@@ -8,8 +8,8 @@ use gatelodge_json::{JsonKind, JsonLimits, JsonValue, read};
 use gatelodge_mcp::http_headers::ProtocolError;
 use gatelodge_mcp::translate::{ClientInputResponses, to_json_string, with_members, without_members};
 use gatelodge_mcp::{
-    ClientMessage, ClientRequest, ClientResponsePayload, Method, RequestId, ServerMessage, code, read_client_message,
-    read_server_message, result_response,
+    ClientMessage, ClientRequest, ClientResponsePayload, Method, RequestId, ServerMessage, code,
+    find_confusable_result_member, read_client_message, read_server_message, result_response,
 };
 use gatelodge_mutants::mutant;
 use gatelodge_store::CallId;
@@ -152,7 +152,7 @@ pub(crate) async fn are_all_server_requests_allowed(
     if !ctx.reads_input_requests_in_results() || mutant!("stateless-server-question-skips-policy") {
         return true;
     }
-    // Shortcut: most responses do not contain the word.
+    // Shortcut: most responses do not contain the words.
     if !INPUT_FINDER.can_occur_in(message.outline()) {
         return true;
     }
@@ -168,6 +168,9 @@ pub(crate) async fn are_all_server_requests_allowed(
 /// Returns whether the client supports, and the policy allows, all input requests in a result or a task.
 pub(crate) async fn are_input_requests_allowed(gw: &GatewayServices, ctx: &RequestContext, json: &[u8]) -> bool {
     let Ok(document) = read(json, &gw.settings.reply_limits) else { return false };
+    if find_confusable_result_member(document.root()).is_some() {
+        return false;
+    }
     let Some(wanted) = document.root().get("inputRequests") else { return true };
     let missing = missing_capability(ctx, document.root());
     for (count, (_, wanted)) in wanted.members().enumerate() {
@@ -231,30 +234,14 @@ pub(crate) async fn deliver_responses(
 }
 
 /// Returns the result of a stateless upstream that asks a stateful client for input, or `None` for any other response.
-///
-/// # Errors
-/// The result contains neither input requests nor a request state, so repeating the request would only repeat the call.
-pub(crate) fn required_input(
-    ctx: &RequestContext,
-    message: &ReceivedBody,
-    limits: &JsonLimits,
-) -> Result<Option<String>, UpstreamSendError> {
+pub(crate) fn required_input(ctx: &RequestContext, message: &ReceivedBody, limits: &JsonLimits) -> Option<String> {
     if !ctx.repeats_request_with_input() {
-        return Ok(None);
+        return None;
     }
-    let Ok(Some(result)) = result_text(&message.to_bytes(), limits) else { return Ok(None) };
-    let Ok(document) = read(&result, limits) else { return Ok(None) };
-    let root = document.root();
-    if !root.get("resultType").is_some_and(|kind| kind.is_str("input_required")) {
-        return Ok(None);
-    }
-    let asks = root.get("inputRequests").is_some_and(|asked| asked.members().next().is_some());
-    let has_state = root.get("requestState").is_some_and(|state| state.kind() == JsonKind::String);
-    if !asks && !has_state {
-        let what = "the server asks for client input and does not say which";
-        return Err(UpstreamSendError::InvalidResponse(what.to_owned()));
-    }
-    Ok(Some(ctx.upstream.secret_redactor().redact_json(document.text().to_owned())))
+    let result = result_text(&message.to_bytes(), limits).ok()??;
+    let document = read(&result, limits).ok()?;
+    document.root().get("resultType").filter(|kind| kind.is_str("input_required"))?;
+    Some(ctx.upstream.secret_redactor().redact_json(document.text().to_owned()))
 }
 
 /// Turns a stateful upstream's error "URL elicitation required" into a result that asks a stateless client to open the

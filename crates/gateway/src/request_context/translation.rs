@@ -76,7 +76,14 @@ impl RequestContext {
             ProtocolTranslation::ToStateless => {
                 !matches!(method, Method::TaskChanged | Method::SubscriptionsAcknowledged)
             }
-            ProtocolTranslation::ToStateful => !matches!(method, Method::ElicitationComplete | Method::TaskStatus),
+            // No stateful server has the last two.
+            ProtocolTranslation::ToStateful => !matches!(
+                method,
+                Method::ElicitationComplete
+                    | Method::TaskStatus
+                    | Method::TaskChanged
+                    | Method::SubscriptionsAcknowledged
+            ),
         }
     }
 
