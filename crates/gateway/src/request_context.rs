@@ -16,9 +16,7 @@ use bytes::Bytes;
 
 use gatelodge_mcp::http_headers::ProtocolError;
 use gatelodge_mcp::{ProtocolGeneration, Revision};
-use gatelodge_policy::{Decision, Reason, decide};
 use gatelodge_store::{CallId, Clock};
-use jiff::Timestamp;
 
 use crate::active_policy::GrantServerAccess;
 use crate::body::arguments_digest::StreamingDigest;
@@ -107,14 +105,6 @@ impl RequestContext {
         match self.upstream_session() {
             Some(session) => session.upstream_link.current().has_pending_call(),
             None => self.upstream.has_pending_call(),
-        }
-    }
-
-    /// Evaluates the policy. Without a policy, everything is denied.
-    pub fn decide(&self, subject: &RequestSubject<'_>, listing: Option<&ToolListing>, at: Timestamp) -> Decision {
-        match &self.server_access.policy {
-            Some(policy) => decide(&policy.policy, &subject.to_policy_call(self, listing), at),
-            None => Decision::Deny(Reason::no_policy()),
         }
     }
 

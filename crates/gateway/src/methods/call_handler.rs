@@ -34,6 +34,7 @@ use crate::services::GatewayServices;
 use crate::session::ProgressRelay;
 use crate::suspended_calls::SuspendedCall;
 use crate::upstream::{ToolListing, UpstreamResponse};
+use crate::upstream_session::call_cancellation::cancel_suspended_call;
 use crate::upstream_session::handshake;
 
 pub(super) use self::unrecorded_refusal::UnrecordedRefusal;
@@ -114,7 +115,7 @@ async fn run_pipeline(
                 Box::pin(call.send_refused(recorder, responder)).await;
             }
             // Nothing can resume the call any more.
-            resumed.into_iter().for_each(|suspended| gw.cancel_suspended_call(*suspended));
+            resumed.into_iter().for_each(|suspended| cancel_suspended_call(gw, *suspended));
             return Err(refusal.into());
         }
     };

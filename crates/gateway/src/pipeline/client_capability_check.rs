@@ -4,21 +4,18 @@
 use gatelodge_json::{JsonKind, JsonLimits, JsonValue, read};
 use gatelodge_mcp::http_headers::ProtocolError;
 use gatelodge_mcp::{
-    ClientRequest, Method, ServerMessage, ServerRequest, ServerResponsePayload, code, find_confusable_result_member,
+    ClientRequest, ServerMessage, ServerRequest, ServerResponsePayload, code, find_confusable_result_member,
     quote_excerpt, read_server_message,
 };
 use gatelodge_mutants::mutant;
-use gatelodge_policy::AllowTerms;
-use gatelodge_store::CallOutcome;
 use http::StatusCode;
 
-use super::reserve;
+use super::task_cancellation::cancel_task;
 use crate::body::ReceivedBody;
 use crate::refusal::Refusal;
 use crate::request_context::RequestContext;
 use crate::services::GatewayServices;
-use crate::upstream::{Permit, UpstreamSendError};
-use crate::upstream_session::own_request::await_own_response;
+use crate::upstream::UpstreamSendError;
 
 /// Checks that the client has declared the capability for a request from a stateful server.
 ///
@@ -59,7 +56,7 @@ pub(crate) fn check_response(
     let unreadable = |_| UpstreamSendError::InvalidResponse("the server's response cannot be read".to_owned());
     if let Some(task) = ctx.find_unaccepted_task(request, result).map_err(unreadable)? {
         if task.can_cancel {
-            gw.cancel_task(ctx, &task.id);
+            cancel_task(gw, ctx, &task.id);
         }
         return Err(ctx.unaccepted_task_error());
     }
@@ -108,36 +105,4 @@ pub(crate) fn missing_capability(ctx: &RequestContext, json: JsonValue<'_>) -> O
         let method = input_request.get("method").and_then(|method| method.as_str()).unwrap_or_default();
         ctx.client_capabilities().missing_capability(&method, input_request.get("params"))
     })
-}
-
-impl GatewayServices {
-    /// Cancels a task upstream, in the background.
-    fn cancel_task(&self, ctx: &RequestContext, task: &str) {
-        let Some(gw) = self.arc_self() else { return };
-        let (own, ctx, task) = (std::sync::Arc::clone(&gw), ctx.clone(), task.to_owned());
-        gw.tasks.spawn(async move {
-            let mut recorder = own.new_recorder(&ctx);
-            recorder.set_method(Method::TasksCancel.name());
-            recorder.set_subject(&ctx, Some(&task), None);
-            // Nothing is sent without an intent row, not even requests of our own.
-            let reserved = match reserve(&own, &ctx, &AllowTerms::default(), &mut recorder).await {
-                Ok(reserved) => reserved,
-                Err(refusal) => return own.record_refusal(&mut recorder, &refusal).await,
-            };
-            let call = recorder.call_id();
-            let permit = Permit::with_proof(&reserved, ctx.task_cancellation(&task, call));
-            let sending = async {
-                let mut exchange = own.upstream_client.send(&ctx.upstream, permit).await?;
-                await_own_response(&own, &mut exchange, call).await
-            };
-            let sent = tokio::time::timeout(own.settings.connect_timeout * 2, sending).await;
-            match sent.unwrap_or(Err(UpstreamSendError::Timeout)) {
-                Ok(_) => own.write_row(recorder.outcome_row(CallOutcome::Ok, None)).await,
-                Err(error) => {
-                    let outcome = error.outcome();
-                    own.write_row(recorder.failure_row(&Refusal::Upstream(error), outcome)).await;
-                }
-            }
-        });
-    }
 }

@@ -17,7 +17,7 @@ use http::StatusCode;
 use tokio::sync::oneshot;
 
 use super::client_capability_check::{MISSING_CAPABILITY_ACTION, missing_capability, missing_capability_refusal};
-use super::server_message_filter::{check_response_allowed, is_server_request_allowed};
+use super::server_message_filter::{check_input_response_allowed, is_server_request_allowed};
 use super::{ForwardContext, MAX_SERVER_REQUESTS_PER_ROUND, rewrite_for_upstream, wait_or_cancel};
 use crate::body::ReceivedBody;
 use crate::body::json_word_finder::INPUT_FINDER;
@@ -29,6 +29,7 @@ use crate::services::GatewayServices;
 use crate::session::ClientResponseDestination;
 use crate::suspended_calls::{ClientInputRequest, SuspendedCall, SuspendedCallBinding};
 use crate::upstream::{Permit, UpstreamRequest, UpstreamResponse, UpstreamSendError, UpstreamSessionLink};
+use crate::upstream_session::call_cancellation::{cancel_suspended_call, decline_server_requests};
 use crate::upstream_session::own_request::{result_text, send_one_way};
 
 /// Builds the suspended call for an upstream that asks for client input.
@@ -68,7 +69,7 @@ pub(crate) fn build_suspended_call(
 /// The call cannot be stored; it is cancelled.
 pub(crate) fn suspend(gw: &GatewayServices, suspended: SuspendedCall) -> Result<String, UpstreamSendError> {
     gw.suspended_calls.suspend(suspended, gw.settings.client_input_timeout).map_err(|suspended| {
-        gw.cancel_suspended_call(*suspended);
+        cancel_suspended_call(gw, *suspended);
         UpstreamSendError::InvalidResponse("the client cannot be asked for input".to_owned())
     })
 }
@@ -84,7 +85,7 @@ pub(crate) fn decline_unasked(forward_ctx: &ForwardContext<'_>, link: &UpstreamS
     let ids: Vec<RequestId<'static>> = requests.iter().filter_map(id).collect();
     let (task, link, ctx) = (Arc::clone(&gw), link.clone(), (*ctx).clone());
     // The context holds the exclusive session until the task ends.
-    gw.tasks.spawn(async move { task.decline_server_requests(&ctx.upstream, &session, &link, ids).await });
+    gw.tasks.spawn(async move { decline_server_requests(&task, &ctx.upstream, &session, &link, ids).await });
 }
 
 /// Returns whether the request already contains input responses.
@@ -112,7 +113,7 @@ pub(crate) fn authorize_responses(
             return Err(Refusal::Protocol(ProtocolError::new(StatusCode::BAD_REQUEST, code::INVALID_PARAMS, what)));
         }
         let mut input_requests = suspended.input_requests.iter().filter(|_| !mutant!("resumed-answers-skip-policy"));
-        return input_requests.try_for_each(|own| check_response_allowed(gw, ctx, &own.method, recorder));
+        return input_requests.try_for_each(|own| check_input_response_allowed(gw, ctx, &own.method, recorder));
     }
     let has_responses = matches!(
         request.method(),
@@ -124,7 +125,7 @@ pub(crate) fn authorize_responses(
     let answers = request.params().and_then(|params| params.get("inputResponses"));
     let mut methods =
         answers.iter().flat_map(|answers| answers.members()).flat_map(|(_, answer)| possible_methods(answer));
-    methods.try_for_each(|method| check_response_allowed(gw, ctx, method, recorder))
+    methods.try_for_each(|method| check_input_response_allowed(gw, ctx, method, recorder))
 }
 
 /// Methods that ask for client input, each with a member by which its result can be recognized.
@@ -203,7 +204,7 @@ pub(crate) async fn deliver_responses(
     let link = suspended.session.upstream_link.current();
     // After a reconnect the server has forgotten the requests, or uses their ids for others.
     if suspended.session.upstream_link.epoch() != suspended.link_epoch {
-        gw.cancel_suspended_call(suspended);
+        cancel_suspended_call(gw, suspended);
         return Err(UpstreamSendError::SessionExpired);
     }
     let mut open = Vec::new();
@@ -221,7 +222,7 @@ pub(crate) async fn deliver_responses(
         {
             // The server waits for a response that cannot be delivered, and the client cannot retry.
             suspended.input_requests = open.into_iter().chain([input_request]).chain(input_requests).collect();
-            gw.cancel_suspended_call(suspended);
+            cancel_suspended_call(gw, suspended);
             return Err(error);
         }
     }

@@ -22,9 +22,10 @@ pub(crate) fn authorize_resource(
     ctx: &RequestContext,
     uri: &str,
 ) -> Result<AllowedResource, Reason> {
+    let resource = RequestSubject::Resource { uri: uri.into() };
     if ctx.server_access.mode == EnforcementMode::Enforce
         && !mutant!("resource-update-skips-policy")
-        && let Decision::Deny(reason) = ctx.decide(&RequestSubject::Resource { uri: uri.into() }, None, gw.clock.now())
+        && let Decision::Deny(reason) = resource.decide(ctx, None, gw.clock.now())
     {
         return Err(reason);
     }

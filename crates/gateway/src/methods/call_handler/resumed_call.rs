@@ -11,6 +11,7 @@ use crate::request_context::{RequestContext, RequestSubject};
 use crate::responder::Responder;
 use crate::services::GatewayServices;
 use crate::suspended_calls::{SuspendedCall, SuspendedCallBinding};
+use crate::upstream_session::call_cancellation::cancel_suspended_call;
 
 /// Finds the suspended call that the request resumes, and returns a context with that call's session. The call's
 /// in-flight guard moves to the responder.
@@ -65,7 +66,7 @@ pub(super) fn recheck_suspended(
 ) -> Result<Option<Box<SuspendedCall>>, Refusal> {
     let resumed = take_suspended(gw, ctx, request, subject)?;
     if let Err(refusal) = client_input::authorize_responses(gw, ctx, request, resumed.as_deref(), recorder) {
-        resumed.into_iter().for_each(|suspended| gw.cancel_suspended_call(*suspended));
+        resumed.into_iter().for_each(|suspended| cancel_suspended_call(gw, *suspended));
         return Err(refusal);
     }
     Ok(resumed)

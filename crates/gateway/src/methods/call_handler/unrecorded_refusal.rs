@@ -17,6 +17,7 @@ use crate::request_context::{RequestContext, RequestSubject};
 use crate::responder::Responder;
 use crate::services::GatewayServices;
 use crate::upstream::UpstreamSendError;
+use crate::upstream_session::call_cancellation::cancel_suspended_call;
 
 /// Why the pipeline ended early.
 pub(in crate::methods) struct UnrecordedRefusal {
@@ -78,7 +79,7 @@ pub(super) async fn finish_refused(
     let is_denied = matches!(abort.refusal, Refusal::Denied(_));
     finish_aborted(gw, ctx, request, subject, recorder, responder, abort).await;
     if is_denied && let Ok(Some(suspended)) = take_suspended(gw, ctx, request, subject) {
-        gw.cancel_suspended_call(*suspended);
+        cancel_suspended_call(gw, *suspended);
     }
 }
 
