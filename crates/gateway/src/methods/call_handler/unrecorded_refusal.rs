@@ -4,8 +4,8 @@ use gatelodge_mcp::ClientRequest;
 use gatelodge_mutants::mutant;
 use gatelodge_store::CallOutcome;
 
-use super::EvaluatedCall;
-use super::resumed_call::take_suspended;
+use super::PolicyCall;
+use super::resumed_call::settle_suspended;
 use super::tool_listing::as_unsent_refusal;
 use crate::call_recorder::CallRecorder;
 use crate::methods::resources_subscribe;
@@ -17,7 +17,6 @@ use crate::request_context::{RequestContext, RequestSubject};
 use crate::responder::Responder;
 use crate::services::GatewayServices;
 use crate::upstream::UpstreamSendError;
-use crate::upstream_session::call_cancellation::cancel_suspended_call;
 
 /// Why the pipeline ended early.
 pub(in crate::methods) struct UnrecordedRefusal {
@@ -67,20 +66,16 @@ pub(super) async fn settle(
     UnrecordedRefusal { refusal, unwritten }
 }
 
-/// Replies to a refused call and writes its row. After a denial nothing can resume the suspended call that the request
-/// named, so that is cancelled.
+/// Replies to a refused call and writes its row.
 pub(super) async fn finish_refused(
-    call: EvaluatedCall<'_>,
+    call: PolicyCall<'_>,
     recorder: CallRecorder,
-    responder: Responder,
+    mut responder: Responder,
     abort: UnrecordedRefusal,
 ) {
-    let EvaluatedCall { gw, ctx, request, subject } = call;
-    let is_denied = matches!(abort.refusal, Refusal::Denied(_));
+    let PolicyCall { gw, ctx, request, subject } = call;
+    settle_suspended(call, &abort.refusal, &mut responder);
     finish_aborted(gw, ctx, request, subject, recorder, responder, abort).await;
-    if is_denied && let Ok(Some(suspended)) = take_suspended(gw, ctx, request, subject) {
-        cancel_suspended_call(gw, *suspended);
-    }
 }
 
 /// Replies to a call that got no response, and writes the row that is left.
