@@ -2,10 +2,12 @@
 //! and what servers send meanwhile.
 
 pub(crate) mod authorize;
+pub(crate) mod call_suspension;
 pub(crate) mod client_capability_check;
 pub(crate) mod client_input;
 mod client_response;
 mod forward;
+pub(crate) mod input_policy;
 mod reserve;
 pub(crate) mod server_message_filter;
 mod task_cancellation;

@@ -9,7 +9,7 @@ use gatelodge_store::CallOutcome;
 use http::StatusCode;
 
 use crate::call_recorder::CallRecorder;
-use crate::pipeline::client_input::is_input_method;
+use crate::pipeline::input_policy::is_input_method;
 use crate::pipeline::server_message_filter::{check_input_response_allowed, decline_permit};
 use crate::pipeline::{ForwardContext, ForwardOutcome, forward, response_for_client, rewrite_for_upstream};
 use crate::refusal::Refusal;

@@ -5,7 +5,7 @@ use gatelodge_mcp::{Method, RequestId, ServerNotification, ServerRequest, code, 
 use gatelodge_policy::{Decision, Reason, ReasonCode};
 use gatelodge_store::{CallOutcome, EnforcementMode};
 
-use super::client_input::are_input_requests_allowed;
+use super::input_policy::are_input_requests_allowed;
 use super::{ForwardContext, client_capability_check, task_ownership};
 use crate::call_recorder::CallRecorder;
 use crate::refusal::Refusal;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use gatelodge_mcp::http_headers::ParamHeaderMapping;
-use gatelodge_mcp::translate::{to_json_string, to_stateful};
+use gatelodge_mcp::translate::{ClientInputResponses, to_json_string, to_stateful};
 use gatelodge_mcp::{ClientCapabilities, Method, ProtocolGeneration, RequestId, Revision};
 use gatelodge_store::CallId;
 use http::HeaderMap;
@@ -143,6 +143,19 @@ impl RequestContext {
         if let Some(translated) = translated {
             outgoing.body = translated.into();
         }
+    }
+
+    /// Adds the client's input to a request that is repeated at a stateless upstream. Returns `None` if the client has no
+    /// session with such an upstream.
+    pub fn with_client_input(
+        &self,
+        mut outgoing: UpstreamRequest,
+        input: &ClientInputResponses<'_>,
+    ) -> Option<UpstreamRequest> {
+        let text = std::mem::take(&mut outgoing.body).into_bytes();
+        let text = self.session()?.negotiated.to_stateless_request(str::from_utf8(&text).ok()?, Some(input))?;
+        outgoing.body = text.into();
+        Some(outgoing)
     }
 
     /// Builds the gateway's own `tools/list`.

@@ -13,8 +13,9 @@ use super::AllowedCallResult;
 use crate::body::{MessageBody, ReceivedBody};
 use crate::call_recorder::CallRecorder;
 use crate::pipeline::{
-    CallReservation, ForwardContext, ForwardOutcome, can_hold_task_or_input, client_capability_check, client_input,
-    forward, parsed_response_for_client, relay_until_response, rewrite_for_upstream, task_ownership,
+    CallReservation, ForwardContext, ForwardOutcome, call_suspension, can_hold_task_or_input, client_capability_check,
+    client_input, forward, input_policy, parsed_response_for_client, relay_until_response, rewrite_for_upstream,
+    task_ownership,
 };
 use crate::request_context::{RequestContext, RequestSubject};
 use crate::responder::Responder;
@@ -180,11 +181,11 @@ impl CallRounds<'_> {
         responder: &mut Responder,
     ) -> Result<Result<(ForwardOutcome, Option<UpstreamResponse>), String>, UpstreamSendError> {
         let Self { gw, ctx, request, .. } = self;
-        let has_responses = matches!(step, CallRound::Send(..)) && client_input::has_input_responses(request);
+        let has_responses = matches!(step, CallRound::Send(..)) && call_suspension::has_input_responses(request);
         let ended = match step {
             CallRound::Send(_, permit) => forward(forward_ctx, permit, responder).await?,
             CallRound::Resume(suspended) => {
-                match Box::pin(client_input::deliver_responses(gw, ctx, request, *suspended, responder)).await? {
+                match Box::pin(call_suspension::deliver_responses(gw, ctx, request, *suspended, responder)).await? {
                     Ok(exchange) => Box::pin(relay_until_response(forward_ctx, exchange, responder)).await?,
                     Err(text) => return Ok(Err(text)),
                 }
@@ -194,7 +195,8 @@ impl CallRounds<'_> {
         match ended {
             (ForwardOutcome::ServerRequests(requests), Some(exchange)) if has_responses => {
                 let suspended = self.suspend(forward_ctx, link_epoch, &requests, exchange)?;
-                let delivered = Box::pin(client_input::deliver_responses(gw, ctx, request, suspended, responder)).await;
+                let delivered =
+                    Box::pin(call_suspension::deliver_responses(gw, ctx, request, suspended, responder)).await;
                 match delivered.map_err(UpstreamSendError::after_call_sent)? {
                     Ok(exchange) => Box::pin(relay_until_response(forward_ctx, exchange, responder)).await.map(Ok),
                     Err(text) => Ok(Err(text)),
@@ -216,7 +218,7 @@ impl CallRounds<'_> {
         recorder.set_request(request);
         recorder.set_subject(ctx, subject.target(), subject.arguments());
         let binding = SuspendedCallBinding::of(ctx, request, subject);
-        client_input::build_suspended_call(forward_ctx, link_epoch, requests, exchange, (binding, recorder))
+        call_suspension::build_suspended_call(forward_ctx, link_epoch, requests, exchange, (binding, recorder))
             .ok_or_else(cannot_ask_error)
     }
 
@@ -235,7 +237,7 @@ impl CallRounds<'_> {
             (ForwardOutcome::ServerRequests(requests), Some(exchange)) => {
                 let mut suspended = self.suspend(forward_ctx, link_epoch, &requests, exchange)?;
                 suspended.in_flight = responder.take_in_flight_guard();
-                let text = client_input::suspend(gw, suspended)?;
+                let text = call_suspension::suspend(gw, suspended)?;
                 let text = gatelodge_mcp::result_response(request.id(), &text);
                 return Ok(RoundOutcome::Done(AllowedCallResult::LocalReply { text }));
             }
@@ -249,10 +251,8 @@ impl CallRounds<'_> {
         };
         let may_hold_task = can_hold_task_or_input(&message, &spans);
         // An error of a stateful server may ask the user of a stateless client to open a URL.
-        let may_elicit = spans.result().is_none() && ctx.passes_server_requests_in_response();
-        if (may_hold_task || may_elicit)
-            && let Some(outcome) = Box::pin(self.check_tasks_and_input(&message)).await?
-        {
+        let needs_check = may_hold_task || (spans.result().is_none() && ctx.passes_server_requests_in_response());
+        if needs_check && let Some(outcome) = Box::pin(self.check_tasks_and_input(&message)).await? {
             return Ok(outcome);
         }
         let (text, outcome) = parsed_response_for_client(ctx, &message, &spans, request.id())
@@ -273,13 +273,13 @@ impl CallRounds<'_> {
         if let Some(result) = client_input::required_input(ctx, message, &gw.settings.reply_limits) {
             return Ok(Some(RoundOutcome::InputRequired { result }));
         }
-        if !client_input::are_all_server_requests_allowed(gw, ctx, message).await {
+        if !input_policy::are_all_server_requests_allowed(gw, ctx, message).await {
             return Err(UpstreamSendError::InvalidResponse(
                 "the server asks for input that the policy or the client does not allow".to_owned(),
             ));
         }
         if request.method().can_request_input()
-            && let Some(text) = client_input::url_elicitation_result(gw, ctx, message).await?
+            && let Some(text) = input_policy::url_elicitation_result(gw, ctx, message).await?
         {
             let text = gatelodge_mcp::result_response(request.id(), &text);
             return Ok(Some(RoundOutcome::Done(AllowedCallResult::LocalReply { text })));

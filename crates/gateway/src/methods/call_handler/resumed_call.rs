@@ -8,7 +8,7 @@ use http::StatusCode;
 
 use super::PolicyCall;
 use crate::call_recorder::CallRecorder;
-use crate::pipeline::{CallReservation, client_input};
+use crate::pipeline::{CallReservation, input_policy};
 use crate::refusal::Refusal;
 use crate::request_context::RequestContext;
 use crate::responder::Responder;
@@ -57,7 +57,7 @@ pub(super) fn recheck_suspended(
 ) -> Result<Option<Box<SuspendedCall>>, Refusal> {
     let PolicyCall { gw, ctx, request, .. } = call;
     let resumed = take_suspended(call)?;
-    if let Err(refusal) = client_input::authorize_responses(gw, ctx, request, resumed.as_deref(), recorder) {
+    if let Err(refusal) = input_policy::authorize_responses(gw, ctx, request, resumed.as_deref(), recorder) {
         cancel_if_some(gw, resumed);
         return Err(refusal);
     }
