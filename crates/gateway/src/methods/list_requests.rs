@@ -31,7 +31,7 @@ use crate::upstream::{
     UpstreamSendError,
 };
 use crate::upstream_session::call_cancellation;
-use crate::upstream_session::own_request::result_text;
+use crate::upstream_session::upstream_exchange::result_text;
 
 /// Maximum number of pages. Real servers have a few; a list with more pages than this is assumed to be endless.
 const MAX_PAGES: usize = 200;

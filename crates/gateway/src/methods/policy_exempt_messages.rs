@@ -20,7 +20,7 @@ use crate::services::GatewayServices;
 use crate::session::{ClientResponseDestination, ProgressRelay};
 use crate::upstream::{Permit, UpstreamRequest, UpstreamResponse, UpstreamSendError};
 use crate::upstream_session::handshake::reopen_if_stale;
-use crate::upstream_session::own_request::send_one_way;
+use crate::upstream_session::upstream_exchange::send_one_way;
 
 /// Forwards a request that every policy allows, and its response.
 pub(crate) async fn forward_request(

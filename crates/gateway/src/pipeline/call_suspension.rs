@@ -15,7 +15,7 @@ use crate::services::GatewayServices;
 use crate::suspended_calls::{ClientInputRequest, SuspendedCall, SuspendedCallBinding};
 use crate::upstream::{Permit, UpstreamRequest, UpstreamResponse, UpstreamSendError, UpstreamSessionLink};
 use crate::upstream_session::call_cancellation::{cancel_suspended_call, decline_server_requests};
-use crate::upstream_session::own_request::send_one_way;
+use crate::upstream_session::upstream_exchange::send_one_way;
 
 /// Builds the suspended call for an upstream that asks for client input.
 pub(crate) fn build_suspended_call(

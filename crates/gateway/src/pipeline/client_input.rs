@@ -15,7 +15,7 @@ use crate::responder::Responder;
 use crate::services::GatewayServices;
 use crate::session::ClientResponseDestination;
 use crate::upstream::{UpstreamRequest, UpstreamSendError};
-use crate::upstream_session::own_request::result_text;
+use crate::upstream_session::upstream_exchange::result_text;
 
 /// Returns the result of a stateless upstream that asks a stateful client for input, or `None` for any other response.
 pub(crate) fn required_input(ctx: &RequestContext, message: &ReceivedBody, limits: &JsonLimits) -> Option<String> {

@@ -14,7 +14,7 @@ use crate::body::json_word_finder::TASK_OR_INPUT_FINDER;
 use crate::body::tool_result::{is_tool_error, may_be_tool_error};
 use crate::body::{MessageBody, ReceivedBody};
 use crate::request_context::RequestContext;
-use crate::upstream_session::own_request::is_id_of_call;
+use crate::upstream_session::upstream_exchange::is_id_of_call;
 
 /// Returns a response in the form that the client expects, and its outcome for the call log.
 pub(crate) fn response_for_client(

@@ -27,8 +27,8 @@ use crate::upstream_session::handshake;
 use crate::upstream_session::lost_session::{
     SessionEpoch, can_mean_lost_session, has_expirable_session, recover_session,
 };
-use crate::upstream_session::own_request::is_id_of_call;
 use crate::upstream_session::protocol_probe::{reprobe, reprobe_if_stateless};
+use crate::upstream_session::upstream_exchange::is_id_of_call;
 
 /// How long to wait for further server requests after the first: servers that need several inputs at once send their
 /// requests in quick succession.

@@ -19,7 +19,7 @@ use crate::request_context::RequestContext;
 use crate::services::GatewayServices;
 use crate::suspended_calls::SuspendedCall;
 use crate::upstream::UpstreamSendError;
-use crate::upstream_session::own_request::result_text;
+use crate::upstream_session::upstream_exchange::result_text;
 
 /// Evaluates the input responses under the active policy, which may have changed since the client was asked.
 ///

@@ -15,8 +15,8 @@ use crate::session::ClientResponseDestination;
 use crate::suspended_calls::TOO_MANY_SUSPENDED_CALLS_MESSAGE;
 use crate::upstream::{Permit, UpstreamRequest};
 use crate::upstream_session::call_cancellation::can_suspend_call;
-use crate::upstream_session::own_request::send_one_way;
 use crate::upstream_session::resource_subscription::authorize_resource;
+use crate::upstream_session::upstream_exchange::send_one_way;
 
 /// Returns the part of a notification that the client of a call may receive; `None` if it is not for this client.
 pub(crate) async fn filter_call_notification(

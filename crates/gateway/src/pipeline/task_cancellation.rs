@@ -11,7 +11,7 @@ use crate::refusal::Refusal;
 use crate::request_context::RequestContext;
 use crate::services::GatewayServices;
 use crate::upstream::{Permit, UpstreamSendError};
-use crate::upstream_session::own_request::await_own_response;
+use crate::upstream_session::upstream_exchange::await_own_response;
 
 /// Cancels a task upstream, in the background.
 pub(super) fn cancel_task(gw: &GatewayServices, ctx: &RequestContext, task: &str) {

@@ -8,7 +8,7 @@ use gatelodge_mutants::mutant;
 use gatelodge_policy::{Decision, Reason};
 use gatelodge_store::EnforcementMode;
 
-use super::own_request::{await_own_response, result_text};
+use super::upstream_exchange::{await_own_response, result_text};
 use crate::refusal::Refusal;
 use crate::request_context::{RequestContext, RequestSubject};
 use crate::services::GatewayServices;
