@@ -1,6 +1,5 @@
 //! The aggregate endpoint `/mcp`, which serves all servers of a grant under one URL.
 //!
-//!
 //! A request for one server takes that server's normal request path, under its own names, policy and limits. A request
 //! for all servers takes that path once per server, in parallel, and does not wait for servers that are down.
 
@@ -100,10 +99,9 @@ impl AggregateRequest {
     /// Returns a copy of `server_ctx` with the upstream session to use: the client's own for a stateful client; a
     /// pooled one, or none, for a stateless client.
     ///
-    ///
     /// # Errors
     /// The server cannot be used. No part of the request has been sent.
-    async fn with_upstream_session(
+    async fn open_server_session(
         &self,
         gw: &GatewayServices,
         server_ctx: &RequestContext,

@@ -6,6 +6,7 @@ use tracing::{info, warn};
 
 use crate::services::GatewayServices;
 use crate::upstream::CollectorClient;
+use crate::upstream_session::call_cancellation::expire_suspended_calls;
 
 /// Interval between housekeeping runs, which end idle sessions and write the counted authentication failures.
 const HOUSEKEEPING_INTERVAL: Duration = Duration::from_secs(60);
@@ -29,7 +30,7 @@ impl GatewayServices {
             self.sessions.end_idle().await;
             self.sessions.persist_usage().await;
             self.delete_expired_tasks().await;
-            self.expire_suspended_calls();
+            expire_suspended_calls(self);
             self.sessions.end_spare();
             self.write_auth_failures().await;
         }
@@ -39,7 +40,7 @@ impl GatewayServices {
     pub async fn run_stdio_housekeeping(&self) {
         loop {
             tokio::time::sleep(HOUSEKEEPING_INTERVAL).await;
-            self.expire_suspended_calls();
+            expire_suspended_calls(self);
             self.sessions.end_spare();
         }
     }

@@ -34,6 +34,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 
 use crate::config_snapshot::ConcurrencyLimits;
+use crate::methods::tool_listing_refresh::reload_pins;
 use crate::services::GatewayServices;
 use crate::transport::TransportState;
 use crate::transport::http::listener::{ListenerRole, accept_connections};
@@ -79,7 +80,7 @@ impl Gateway {
         services.upstream_client.prepare_tls_for(&servers);
         services.config.activate(services.config.snapshot().with_changes(servers, grants, &limits));
         services.sessions.drop_stale_links();
-        services.reload_pins();
+        reload_pins(services);
     }
 
     /// Returns the active configuration.

@@ -1,13 +1,16 @@
-//! The steps of a call, from the client's request to the upstream request: subject, reservation, permit, forwarding and
-//! call record.
+//! The steps that `methods/call_handler.rs` runs in order: authorize, reserve, forward, and the response for the client;
+//! and what servers send meanwhile.
 
 pub(crate) mod authorize;
+pub(crate) mod call_suspension;
 pub(crate) mod client_capability_check;
 pub(crate) mod client_input;
 mod client_response;
 mod forward;
+pub(crate) mod input_policy;
 mod reserve;
 pub(crate) mod server_message_filter;
+mod task_cancellation;
 pub(crate) mod task_ownership;
 mod upstream_stream_resumption;
 

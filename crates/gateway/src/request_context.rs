@@ -16,9 +16,7 @@ use bytes::Bytes;
 
 use gatelodge_mcp::http_headers::ProtocolError;
 use gatelodge_mcp::{ProtocolGeneration, Revision};
-use gatelodge_policy::{Decision, Reason, decide};
 use gatelodge_store::{CallId, Clock};
-use jiff::Timestamp;
 
 use crate::active_policy::GrantServerAccess;
 use crate::body::arguments_digest::StreamingDigest;
@@ -30,7 +28,7 @@ use crate::upstream::{ToolListCacheKey, ToolListing, ToolRegistry, Upstream, Ups
 pub(crate) use self::client_protocol::{ClientContext, ClientProtocol, StatelessClient};
 pub(crate) use self::request_subject::{RequestSubject, parse_subject};
 pub(crate) use self::stream_revalidation::StreamRevalidation;
-pub(crate) use self::translation::ProtocolTranslation;
+pub(crate) use self::translation::{ProtocolTranslation, to_stateful_input_params};
 pub(crate) use self::upstream_leg::GATEWAY_META;
 
 /// Client address recorded for a stdio client.
@@ -107,14 +105,6 @@ impl RequestContext {
         match self.upstream_session() {
             Some(session) => session.upstream_link.current().has_pending_call(),
             None => self.upstream.has_pending_call(),
-        }
-    }
-
-    /// Evaluates the policy. Without a policy, everything is denied.
-    pub fn decide(&self, subject: &RequestSubject<'_>, listing: Option<&ToolListing>, at: Timestamp) -> Decision {
-        match &self.server_access.policy {
-            Some(policy) => decide(&policy.policy, &subject.to_policy_call(self, listing), at),
-            None => Decision::Deny(Reason::no_policy()),
         }
     }
 

@@ -1,5 +1,5 @@
-//! A stateful client's session. It authorizes nothing: every request must carry the grant's token, and sessions that
-//! belong to another grant are not found.
+//! A session: of a stateful client, or one that the gateway opened at a server. It authorizes nothing: every request must
+//! carry the grant's token, and sessions that belong to another grant are not found.
 
 mod cancellable_requests;
 mod client_handshake_profile;

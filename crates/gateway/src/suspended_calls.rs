@@ -151,6 +151,25 @@ impl SuspendedCalls {
         Some(SuspendedCallContext { session, exclusive_session, in_flight: suspended.in_flight.take() })
     }
 
+    /// Gives its in-flight guard back to a call that was not resumed after all.
+    ///
+    /// # Errors
+    /// The call does not wait any more, or already has a guard. `in_flight` is returned.
+    pub fn return_in_flight_guard(
+        &self,
+        state: &str,
+        binding: &SuspendedCallBinding,
+        in_flight: InFlightGuard,
+    ) -> Result<(), InFlightGuard> {
+        match self.lock().get_mut(state) {
+            Some((suspended, _)) if suspended.binding == *binding && suspended.in_flight.is_none() => {
+                suspended.in_flight = Some(in_flight);
+                Ok(())
+            }
+            _ => Err(in_flight),
+        }
+    }
+
     /// Removes and returns the oldest call for which `is_one` returns true and whose protection from eviction has
     /// expired. `time` is the lifetime of suspended calls.
     pub fn take_evictable(&self, time: Duration, is_one: impl Fn(&SuspendedCall) -> bool) -> Option<SuspendedCall> {

@@ -4,7 +4,9 @@
 //! for `_meta`. A server with such a parser could read a member that the policy did not check. Confusable members are
 //! therefore refused, whether or not the member that they resemble is present.
 
-use gatelodge_json::is_invisible;
+use std::borrow::Cow;
+
+use gatelodge_json::{JsonValue, is_invisible};
 use unicode_normalization::UnicodeNormalization;
 
 /// The members of a message's envelope.
@@ -51,6 +53,15 @@ pub(crate) const META_MEMBERS: &[&str] = &[
 /// The members of `params.ref`.
 pub(crate) const REFERENCE_MEMBERS: &[&str] = &["type", "name", "uri", "title"];
 
+/// The members of a result that create a task or ask the client for input.
+const RESULT_MEMBERS: &[&str] = &["inputRequests", "requestState", "resultType", "taskId"];
+
+/// Returns the name of a member that a lenient client would mistake for one that creates a task or asks for input.
+/// `result` is a result or the parameters of a notification about a task.
+pub fn find_confusable_result_member<'d>(result: JsonValue<'d>) -> Option<Cow<'d, str>> {
+    result.members().filter_map(|(key, _)| key.as_str()).find(|key| is_confusable(key, RESULT_MEMBERS))
+}
+
 /// Returns whether `key` is an unknown name that a lenient parser would treat as a known one.
 pub(crate) fn is_confusable(key: &str, known: &[&str]) -> bool {
     if known.contains(&key) {
@@ -88,7 +99,7 @@ mod tests {
 
     #[test]
     fn no_known_name_is_confusable_with_another() {
-        for known in [&ENVELOPE_MEMBERS[..], PARAMS_MEMBERS, META_MEMBERS, REFERENCE_MEMBERS] {
+        for known in [&ENVELOPE_MEMBERS[..], PARAMS_MEMBERS, META_MEMBERS, REFERENCE_MEMBERS, RESULT_MEMBERS] {
             assert!(known.iter().all(|name| !is_confusable(name, known)));
             assert!(known.iter().all(|name| is_confusable(&name.to_uppercase(), known)));
         }

@@ -1,6 +1,6 @@
 //! Tasks: when the work of a call continues in the background, the call returns a task instead of its result.
 
-use gatelodge_json::{JsonLimits, RawMember, read, split_object};
+use gatelodge_json::{JsonError, JsonLimits, RawMember, read, split_object_str};
 
 use crate::request_id::SCALAR_LIMITS;
 use crate::revision::ProtocolGeneration;
@@ -26,21 +26,28 @@ pub struct CreatedTask {
 /// use gatelodge_mcp::{ProtocolGeneration, find_created_task};
 ///
 /// let result = r#"{"task":{"taskId":"t1","ttl":60000}}"#;
-/// let task = find_created_task(result, ProtocolGeneration::Stateful).expect("a task");
+/// let task = find_created_task(result, ProtocolGeneration::Stateful)?.expect("a task");
 /// assert_eq!((task.id.as_str(), task.ttl), ("t1", Some(60_000)));
-/// assert_eq!(find_created_task(r#"{"content":[]}"#, ProtocolGeneration::Stateful), None);
+/// assert_eq!(find_created_task(r#"{"content":[]}"#, ProtocolGeneration::Stateful)?, None);
+/// # Ok::<(), gatelodge_json::JsonError>(())
 /// ```
-pub fn find_created_task(result: &str, generation: ProtocolGeneration) -> Option<CreatedTask> {
-    let parts = split_members(result)?;
+///
+/// # Errors
+/// The result cannot be read reliably, so a client might find a task in it.
+pub fn find_created_task(result: &str, generation: ProtocolGeneration) -> Result<Option<CreatedTask>, JsonError> {
+    let Some(parts) = split_members(result)? else { return Ok(None) };
     let (parts, ttl) = match generation {
-        ProtocolGeneration::Stateful => (split_members(find_member(&parts, "task")?)?, "ttl"),
-        ProtocolGeneration::Stateless if unescape_string(find_member(&parts, "resultType")?)? == "task" => {
-            (parts, "ttlMs")
-        }
-        ProtocolGeneration::Stateless => return None,
+        ProtocolGeneration::Stateful => match find_member(&parts, "task").map(split_members).transpose()?.flatten() {
+            Some(parts) => (parts, "ttl"),
+            None => return Ok(None),
+        },
+        ProtocolGeneration::Stateless => match find_string(&parts, "resultType")?.as_deref() {
+            Some("task") => (parts, "ttlMs"),
+            _ => return Ok(None),
+        },
     };
-    let id = unescape_string(find_member(&parts, "taskId")?)?;
-    Some(CreatedTask { id, ttl: find_member(&parts, ttl).and_then(|ttl| ttl.parse().ok()) })
+    let ttl = find_member(&parts, ttl).and_then(|ttl| ttl.parse().ok());
+    Ok(find_string(&parts, "taskId")?.map(|id| CreatedTask { id, ttl }))
 }
 
 /// Returns whether the result of `initialize` or `server/discover` advertises tasks.
@@ -54,25 +61,31 @@ pub fn has_task_capability(result: &str, generation: ProtocolGeneration) -> bool
     tasks.is_some()
 }
 
-fn split_members(object: &str) -> Option<Vec<RawMember<'_>>> {
-    split_object(object.as_bytes(), &JsonLimits::REPLY).ok()
+/// Splits an object into its members. Returns `None` for other values.
+fn split_members(value: &str) -> Result<Option<Vec<RawMember<'_>>>, JsonError> {
+    if !value.starts_with('{') {
+        return Ok(None);
+    }
+    split_object_str(value, &JsonLimits { max_bytes: value.len(), ..JsonLimits::REPLY }).map(Some)
 }
 
 fn find_member<'a>(parts: &[RawMember<'a>], key: &str) -> Option<&'a str> {
     parts.iter().find(|part| part.key == key).map(|part| part.value)
 }
 
-fn unescape_string(raw: &str) -> Option<String> {
-    let document = read(raw.as_bytes(), &SCALAR_LIMITS).ok()?;
-    document.root().as_str().map(|text| text.into_owned())
+/// Returns the content of a member that is a string. Returns `None` if it is missing or has another type.
+fn find_string(parts: &[RawMember<'_>], key: &str) -> Result<Option<String>, JsonError> {
+    let Some(raw) = find_member(parts, key).filter(|raw| raw.starts_with('"')) else { return Ok(None) };
+    let document = read(raw.as_bytes(), &SCALAR_LIMITS)?;
+    Ok(document.root().as_str().map(|text| text.into_owned()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn task(id: &str, ttl: Option<u64>) -> Option<CreatedTask> {
-        Some(CreatedTask { id: id.to_owned(), ttl })
+    fn task(id: &str, ttl: Option<u64>) -> Result<Option<CreatedTask>, JsonError> {
+        Ok(Some(CreatedTask { id: id.to_owned(), ttl }))
     }
 
     #[test]
@@ -81,8 +94,8 @@ mod tests {
         let stateless = r#"{"resultType":"task","taskId":"ab","status":"working","ttlMs":null}"#;
         assert_eq!(find_created_task(stateful, ProtocolGeneration::Stateful), task("ab", Some(60_000)));
         assert_eq!(find_created_task(stateless, ProtocolGeneration::Stateless), task("ab", None));
-        assert_eq!(find_created_task(stateful, ProtocolGeneration::Stateless), None);
-        assert_eq!(find_created_task(stateless, ProtocolGeneration::Stateful), None);
+        assert_eq!(find_created_task(stateful, ProtocolGeneration::Stateless), Ok(None));
+        assert_eq!(find_created_task(stateless, ProtocolGeneration::Stateful), Ok(None));
         for other in [
             r#"{"content":[{"type":"text","text":"\"taskId\""}]}"#,
             r#"{"resultType":"complete","taskId":"ab"}"#,
@@ -95,9 +108,24 @@ mod tests {
                     find_created_task(other, ProtocolGeneration::Stateful),
                     find_created_task(other, ProtocolGeneration::Stateless)
                 ),
-                (None, None),
+                (Ok(None), Ok(None)),
                 "{other}"
             );
+        }
+    }
+
+    #[test]
+    fn result_that_cannot_be_searched_for_a_task_is_an_error() {
+        let many: String = (0..256).map(|at| format!("\"m{at}\":{at},")).collect();
+        let long = "x".repeat(SCALAR_LIMITS.max_bytes);
+        for (result, generation) in [
+            (r#"{"task":{"taskId":"x"},"z":1,"z":2}"#.to_owned(), ProtocolGeneration::Stateful),
+            (r#"{"task":{"taskId":"x","taskId":"y"}}"#.to_owned(), ProtocolGeneration::Stateful),
+            (format!(r#"{{"task":{{"taskId":"{long}"}}}}"#), ProtocolGeneration::Stateful),
+            (format!(r#"{{{many}"resultType":"task","taskId":"x"}}"#), ProtocolGeneration::Stateless),
+            (format!(r#"{{"resultType":"task","taskId":"{long}"}}"#), ProtocolGeneration::Stateless),
+        ] {
+            assert!(find_created_task(&result, generation).is_err(), "{}", result.get(..40).unwrap_or(&result));
         }
     }
 

@@ -30,6 +30,7 @@ pub use client_message::{
     ClientMessage, ClientNotification, ClientRequest, ClientResponse, ClientResponsePayload, read_client_message,
     read_segmented_client_message,
 };
+pub use confusable_members::find_confusable_result_member;
 pub use created_task::{CreatedTask, TASKS_CAPABILITY_JSON, find_created_task, has_task_capability};
 pub use encode_response::{error_response, result_response, tool_error_result};
 pub use list_page::{ListCaching, replace_list_items};

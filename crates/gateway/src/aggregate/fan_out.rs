@@ -76,7 +76,7 @@ pub(super) async fn request_server(
         return Err("the request cannot be read".to_owned());
     };
     let in_flight = InFlightGuard::for_fan_out_leg(ctx).map_err(|refusal| refusal.message())?;
-    let ctx = match aggregate.with_upstream_session(gw, ctx, &request).await {
+    let ctx = match aggregate.open_server_session(gw, ctx, &request).await {
         Ok(session_ctx) => session_ctx,
         Err(refusal) => {
             let client_ctx = RequestContext { client_protocol: aggregate.client_protocol.clone(), ..ctx.clone() };

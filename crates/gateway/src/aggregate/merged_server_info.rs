@@ -157,7 +157,7 @@ async fn discover_server(
     let Ok(ClientMessage::Request(request)) = read_client_message(text.as_bytes(), &gw.settings.request_limits) else {
         return None;
     };
-    let session_ctx = aggregate.with_upstream_session(gw, ctx, &request).await.ok()?;
+    let session_ctx = aggregate.open_server_session(gw, ctx, &request).await.ok()?;
     match session_ctx.upstream_session() {
         Some(session) => Some((session.negotiated.server_info.clone(), true)),
         None => match request_discover(gw, &session_ctx).await.ok()? {

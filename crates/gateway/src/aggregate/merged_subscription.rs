@@ -367,7 +367,7 @@ async fn listen_once(
     };
     let server = ctx.upstream.name();
     let session_ctx = tokio::select! {
-        session_ctx = aggregate.with_upstream_session(gw, ctx, &request) => session_ctx,
+        session_ctx = aggregate.open_server_session(gw, ctx, &request) => session_ctx,
         () = event_sender.closed() => return ServerStreamEnd::Permanent,
     };
     let Ok(session_ctx) = session_ctx else { return ServerStreamEnd::Temporary };

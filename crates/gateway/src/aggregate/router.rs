@@ -129,7 +129,7 @@ async fn route_to_server(
     let session_ctx = tokio::select! {
         biased;
         () = wait_for_cancel(cancel_signal.as_deref()) => Err(Refusal::Upstream(UpstreamSendError::ClientGone)),
-        session_ctx = aggregate.with_upstream_session(gw, server_ctx, &own) => session_ctx,
+        session_ctx = aggregate.open_server_session(gw, server_ctx, &own) => session_ctx,
     };
     match session_ctx {
         Ok(session_ctx) => dispatch(gw, &session_ctx, &own, responder).await,

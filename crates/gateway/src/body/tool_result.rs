@@ -5,13 +5,18 @@ use std::sync::LazyLock;
 use gatelodge_json::{JsonLimits, split_object_str};
 use memchr::memmem::Finder;
 
-/// Finds `isError`. A result that does not contain it is not an error.
-pub(crate) static IS_ERROR_FINDER: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"isError\""));
+use super::json_word_finder::has_escaped_letter;
 
-/// Returns whether a tool result is marked as an error. Most results do not contain `isError`, so a plain search for it
-/// comes first.
+static IS_ERROR_FINDER: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"isError\""));
+
+/// Returns whether a part of a response may mark it as an error. Most do not, and need no second look.
+pub(crate) fn may_be_tool_error(part: &[u8]) -> bool {
+    IS_ERROR_FINDER.find(part).is_some() || has_escaped_letter(part)
+}
+
+/// Returns whether a tool result is marked as an error.
 pub(crate) fn is_tool_error(result: &str) -> bool {
-    if IS_ERROR_FINDER.find(result.as_bytes()).is_none() {
+    if !may_be_tool_error(result.as_bytes()) {
         return false;
     }
     let parts = split_object_str(result, &JsonLimits::REPLY).unwrap_or_default();

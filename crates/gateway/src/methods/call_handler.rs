@@ -1,11 +1,12 @@
 //! The pipeline of one call: evaluates the policy, reserves the charges, forwards the call and responds. Every exit
 //! path writes a record.
 //!
-//! [`run_pipeline`] is what every call goes through. What concerns few calls is before it (`own_session`,
-//! `resumed_call`) or after it (`unrecorded_refusal`).
+//! Every call and every subscription to a resource goes through [`run_pipeline`]. What concerns few calls has files of its
+//! own: a session for one call (`call_session`), a call that continues after client input (`resumed_call`), a tool listing
+//! that is not fresh (`tool_listing`), and a call that ends without a response (`unrecorded_refusal`).
 
 mod call_rounds;
-mod own_session;
+mod call_session;
 mod resumed_call;
 mod tool_listing;
 mod unrecorded_refusal;
@@ -13,16 +14,16 @@ mod unrecorded_refusal;
 use std::sync::Arc;
 
 use gatelodge_mcp::ClientRequest;
-use gatelodge_mutants::mutant;
 use gatelodge_policy::AllowTerms;
 use gatelodge_store::{CallOutcome, EnforcementMode};
 use http::{HeaderMap, StatusCode};
 
 use self::call_rounds::CallRounds;
-use self::own_session::prepare_own_session;
-use self::resumed_call::recheck_suspended;
+use self::call_session::prepare_call_session;
+use self::resumed_call::{recheck_suspended, reserve_or_cancel};
 use self::tool_listing::fetch_tool_listing;
 use self::unrecorded_refusal::{finish_refused, settle};
+use super::resources_subscribe::{check_subscription_limit, local_subscription_reply};
 use crate::body::MessageBody;
 use crate::call_recorder::CallRecorder;
 use crate::pipeline::authorize::{authorize, find_fresh_listing};
@@ -31,7 +32,7 @@ use crate::refusal::Refusal;
 use crate::request_context::{RequestContext, RequestSubject};
 use crate::responder::Responder;
 use crate::services::GatewayServices;
-use crate::session::ProgressRelay;
+use crate::session::{ProgressRelay, SessionUseGuard};
 use crate::suspended_calls::SuspendedCall;
 use crate::upstream::{ToolListing, UpstreamResponse};
 use crate::upstream_session::handshake;
@@ -45,15 +46,13 @@ pub(super) enum AllowedCallResult {
     Response { status: StatusCode, text: MessageBody, outcome: CallOutcome, exchange: Box<UpstreamResponse> },
     /// The gateway responds itself: it asks the client for input, or handles the request locally.
     LocalReply { text: String },
-    /// The upstream asks for client input before it responds.
-    InputRequired { result: String },
     /// The client cancelled after the request was sent.
     Cancelled,
 }
 
 /// A call that is subject to the policy.
 #[derive(Clone, Copy)]
-pub(crate) struct EvaluatedCall<'a> {
+pub(crate) struct PolicyCall<'a> {
     pub gw: &'a GatewayServices,
     pub ctx: &'a RequestContext,
     pub request: &'a ClientRequest<'a>,
@@ -70,62 +69,50 @@ pub(crate) async fn handle_call(
     mut responder: Responder,
 ) {
     recorder.set_subject(ctx, subject.target(), subject.arguments());
-    let ended = run(gw, ctx, request, subject, &mut recorder, &mut responder).await;
-    finish(EvaluatedCall { gw, ctx, request, subject }, recorder, responder, ended).await;
+    let call = PolicyCall { gw, ctx, request, subject };
+    let ended = run(call, &mut recorder, &mut responder).await;
+    finish(call, recorder, responder, ended).await;
 }
 
 /// Runs the pipeline in the session of the call, which is held until the upstream has responded.
 async fn run(
-    gw: &GatewayServices,
-    ctx: &RequestContext,
-    request: &ClientRequest<'_>,
-    subject: &RequestSubject<'_>,
+    call: PolicyCall<'_>,
     recorder: &mut CallRecorder,
     responder: &mut Responder,
 ) -> Result<AllowedCallResult, UnrecordedRefusal> {
-    let own_session = match ctx.passes_server_requests_in_response() {
-        true => Box::pin(prepare_own_session(gw, ctx, request, subject, recorder, responder)).await?,
-        false => None,
+    let call_ctx = if call.ctx.passes_server_requests_in_response() {
+        Box::pin(prepare_call_session(call, recorder, responder)).await?
+    } else {
+        None
     };
-    let ctx = own_session.as_ref().unwrap_or(ctx);
-    responder.acquire_in_flight(ctx, request.method())?;
-    handshake::reopen_if_closed(gw, ctx).await;
-    let _held = ctx.upstream_session().map(|session| session.mark_in_use());
-    run_pipeline(EvaluatedCall { gw, ctx, request, subject }, recorder, responder).await
+    let call = PolicyCall { ctx: call_ctx.as_ref().unwrap_or(call.ctx), ..call };
+    let _held = call.hold_session(responder).await?;
+    run_pipeline(call, recorder, responder).await
 }
 
 /// Carries a call from the evaluation of the policy to the response of its server.
-async fn run_pipeline(
-    call: EvaluatedCall<'_>,
+pub(super) async fn run_pipeline(
+    call: PolicyCall<'_>,
     recorder: &mut CallRecorder,
     responder: &mut Responder,
 ) -> Result<AllowedCallResult, UnrecordedRefusal> {
-    let EvaluatedCall { gw, ctx, request, subject } = call;
+    let PolicyCall { ctx, subject, .. } = call;
     let listing = call.load_tool_listing(recorder, responder).await?;
     let terms = authorize(ctx, subject, listing.as_deref(), recorder)?;
     let param_headers = ctx.param_headers(subject, listing.as_deref())?;
-    let resumed = match ctx.reads_input_requests_in_results() {
-        true => recheck_suspended(gw, ctx, request, subject, recorder)?,
-        false => None,
-    };
+    check_subscription_limit(call)?;
+    let resumed = recheck_suspended(call, recorder)?;
     // Charges and intent: one durable step. Terms that ask for a person are refused here until approvals exist.
-    let reservation = match call.reserve_charges(terms, resumed.is_some(), recorder).await {
-        Ok(reservation) => reservation,
-        Err(refusal) => {
-            if mutant!("refused-call-still-sent") {
-                Box::pin(call.send_refused(recorder, responder)).await;
-            }
-            // Nothing can resume the call any more.
-            resumed.into_iter().for_each(|suspended| gw.cancel_suspended_call(*suspended));
-            return Err(refusal.into());
-        }
-    };
-    call.send(reservation, param_headers, resumed, recorder, responder).await
+    let (reservation, resumed) = reserve_or_cancel(call, terms, resumed, recorder, responder).await?;
+    match local_subscription_reply(call) {
+        Some(text) => Ok(AllowedCallResult::LocalReply { text }),
+        None => call.send(reservation, param_headers, resumed, recorder, responder).await,
+    }
 }
 
 /// Replies to a call, and writes its last row.
 pub(super) async fn finish(
-    call: EvaluatedCall<'_>,
+    call: PolicyCall<'_>,
     mut recorder: CallRecorder,
     responder: Responder,
     ended: Result<AllowedCallResult, UnrecordedRefusal>,
@@ -138,7 +125,7 @@ pub(super) async fn finish(
             gw.write_row(recorder.outcome_row(outcome, Some(exchange.status.as_u16()))).await;
             exchange.drain(&gw.metrics).await;
         }
-        Ok(AllowedCallResult::LocalReply { text } | AllowedCallResult::InputRequired { result: text }) => {
+        Ok(AllowedCallResult::LocalReply { text }) => {
             responder.finish(text.into()).await;
             gw.write_row(recorder.outcome_row(CallOutcome::Ok, None)).await;
         }
@@ -150,7 +137,15 @@ pub(super) async fn finish(
     }
 }
 
-impl EvaluatedCall<'_> {
+impl PolicyCall<'_> {
+    /// Acquires a slot for the call, reopens its upstream session if that has ended, and marks the session as in use
+    /// until the guard is dropped.
+    pub(super) async fn hold_session(&self, responder: &mut Responder) -> Result<Option<SessionUseGuard>, Refusal> {
+        responder.acquire_in_flight(self.ctx, self.request.method())?;
+        handshake::reopen_if_closed(self.gw, self.ctx).await;
+        Ok(self.ctx.upstream_session().map(|session| session.mark_in_use()))
+    }
+
     /// Returns the tool listing for a tool call, and records the definition in it.
     async fn load_tool_listing(
         &self,
@@ -170,7 +165,7 @@ impl EvaluatedCall<'_> {
 
     /// Reserves the charges for the call. In observe mode, a call that exceeds its limits is recorded but not refused.
     /// A resumed call is not charged again.
-    pub(super) async fn reserve_charges(
+    async fn reserve_charges(
         &self,
         terms: AllowTerms,
         is_resumed: bool,
@@ -191,7 +186,7 @@ impl EvaluatedCall<'_> {
 
     /// Sends the call, and settles its reservation if there is no response. Sending consumes a permit, which only the
     /// reservation gives.
-    pub(super) async fn send(
+    async fn send(
         &self,
         reservation: CallReservation,
         param_headers: Option<Box<HeaderMap>>,

@@ -2,9 +2,8 @@
 
 use gatelodge_mcp::{ClientRequest, Method};
 use gatelodge_policy::is_policy_exempt;
-use gatelodge_store::CallOutcome;
 
-use super::call_handler::EvaluatedCall;
+use super::call_handler::PolicyCall;
 use super::{
     call_handler, initialize, list_requests, policy_exempt_messages, resources_subscribe, subscriptions_listen,
     task_requests, unknown_method_reply,
@@ -49,8 +48,8 @@ pub(crate) async fn dispatch(
     }
     if is_policy_checked(request.method()) {
         return match parse_subject(request) {
-            Ok(subject) if is_subscription_method(request.method()) => {
-                let call = EvaluatedCall { gw, ctx, request, subject: &subject };
+            Ok(subject) if resources_subscribe::is_subscription_method(request.method()) => {
+                let call = PolicyCall { gw, ctx, request, subject: &subject };
                 Box::pin(resources_subscribe::handle_subscription(call, recorder, responder)).await
             }
             Ok(subject) => call_handler::handle_call(gw, ctx, request, &subject, recorder, responder).await,
@@ -64,9 +63,9 @@ pub(crate) async fn dispatch(
         responder.finish(reply::internal_error_reply(request.id(), recorder.call_id(), &refusal)).await;
         return gw.record_refusal(&mut recorder, &refusal).await;
     }
-    if let Some(text) = Box::pin(local_response(gw, ctx, request)).await {
+    if let Some((text, outcome)) = Box::pin(local_response(gw, ctx, request)).await {
         responder.finish(text.into()).await;
-        return gw.write_row(recorder.outcome_row(CallOutcome::Ok, None)).await;
+        return gw.write_row(recorder.outcome_row(outcome, None)).await;
     }
     handshake::reopen_if_closed(gw, ctx).await;
     match request.method() {
@@ -82,10 +81,6 @@ pub(crate) async fn dispatch(
 /// Returns whether a method is subject to the policy. All other methods are allowed by every policy.
 pub(crate) fn is_policy_checked(method: &Method<'_>) -> bool {
     !is_policy_exempt(method.name())
-}
-
-fn is_subscription_method(method: &Method<'_>) -> bool {
-    matches!(method, Method::ResourcesSubscribe | Method::ResourcesUnsubscribe)
 }
 
 fn is_list_method(method: &Method<'_>) -> bool {

@@ -17,9 +17,9 @@ use crate::session::{ClientInfo, Session, SessionParams};
 use crate::upstream::{UpstreamResponse, UpstreamSendError};
 use crate::upstream_session::handshake::{agreed_revision, handshake_timeout, has_tasks};
 use crate::upstream_session::local_session::open_local_session;
-use crate::upstream_session::own_request::result_text;
 use crate::upstream_session::protocol_probe::fetch_server_info_after_rejection;
 use crate::upstream_session::session_slot::reserve_session_slot;
+use crate::upstream_session::upstream_exchange::result_text;
 
 /// Handles `initialize`.
 pub(crate) async fn handle_initialize(

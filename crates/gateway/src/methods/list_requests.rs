@@ -30,7 +30,8 @@ use crate::upstream::{
     CachedToolList, ListResponseBaseline, Permit, ServerToolCategories, ToolListing, UpstreamRequest, UpstreamResponse,
     UpstreamSendError,
 };
-use crate::upstream_session::own_request::result_text;
+use crate::upstream_session::call_cancellation;
+use crate::upstream_session::upstream_exchange::result_text;
 
 /// Maximum number of pages. Real servers have a few; a list with more pages than this is assumed to be endless.
 const MAX_PAGES: usize = 200;
@@ -303,7 +304,7 @@ async fn fetch_pages(
         let sent = if pages.is_empty() { sent } else { sent.map_err(UpstreamSendError::after_call_sent) };
         let (ForwardOutcome::Response(message, spans), exchange) = sent? else {
             if let Some(session) = ctx.upstream_session() {
-                gw.notify_cancelled(&ctx.upstream, session, call).await;
+                call_cancellation::notify_cancelled(gw, &ctx.upstream, session, call).await;
             }
             return Err(UpstreamSendError::ClientGone);
         };

@@ -9,8 +9,8 @@ use gatelodge_store::CallOutcome;
 use http::StatusCode;
 
 use crate::call_recorder::CallRecorder;
-use crate::pipeline::client_input::is_input_method;
-use crate::pipeline::server_message_filter::{check_response_allowed, decline_permit};
+use crate::pipeline::input_policy::is_input_method;
+use crate::pipeline::server_message_filter::{check_input_response_allowed, decline_permit};
 use crate::pipeline::{ForwardContext, ForwardOutcome, forward, response_for_client, rewrite_for_upstream};
 use crate::refusal::Refusal;
 use crate::reply;
@@ -20,7 +20,7 @@ use crate::services::GatewayServices;
 use crate::session::{ClientResponseDestination, ProgressRelay};
 use crate::upstream::{Permit, UpstreamRequest, UpstreamResponse, UpstreamSendError};
 use crate::upstream_session::handshake::reopen_if_stale;
-use crate::upstream_session::own_request::send_one_way;
+use crate::upstream_session::upstream_exchange::send_one_way;
 
 /// Forwards a request that every policy allows, and its response.
 pub(crate) async fn forward_request(
@@ -253,7 +253,7 @@ fn response_permit(
     match origin {
         Some((session, ClientResponseDestination::Upstream(request_id, method))) => {
             if is_input_method(&method)
-                && let Err(refusal) = check_response_allowed(gw, ctx, &method, recorder)
+                && let Err(refusal) = check_input_response_allowed(gw, ctx, &method, recorder)
             {
                 let permit = decline_permit(ctx, &request_id, &refusal);
                 return Err(Box::new((refusal, permit)));

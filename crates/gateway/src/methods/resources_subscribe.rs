@@ -6,74 +6,72 @@ use gatelodge_mutants::mutant;
 use gatelodge_store::CallOutcome;
 use http::StatusCode;
 
-use super::call_handler::{self, AllowedCallResult, EvaluatedCall, UnrecordedRefusal};
+use super::call_handler::{self, AllowedCallResult, PolicyCall, UnrecordedRefusal};
 use crate::call_recorder::CallRecorder;
-use crate::pipeline::authorize::{authorize, early_denial};
+use crate::pipeline::authorize::early_denial;
 use crate::refusal::Refusal;
 use crate::request_context::{RequestContext, RequestSubject};
 use crate::responder::Responder;
 use crate::services::GatewayServices;
-use crate::upstream_session::handshake;
 
-/// Handles `resources/subscribe` and `resources/unsubscribe`. They are evaluated like a call; for a stateless server,
-/// which cannot store subscriptions, the gateway replies itself.
-pub(crate) async fn handle_subscription(call: EvaluatedCall<'_>, mut recorder: CallRecorder, mut responder: Responder) {
-    let EvaluatedCall { gw, ctx, request, subject } = call;
+/// Handles `resources/subscribe` and `resources/unsubscribe`. They go through the pipeline like a call; for a stateless
+/// server, which cannot store subscriptions, the gateway replies itself.
+pub(crate) async fn handle_subscription(call: PolicyCall<'_>, mut recorder: CallRecorder, mut responder: Responder) {
+    let PolicyCall { gw, ctx, request, subject } = call;
     recorder.set_subject(ctx, subject.target(), None);
     if !mutant!("unsubscribe-depends-on-policy") || early_denial(ctx, subject, &recorder).is_none() {
         remove_subscription(gw, ctx, request, subject).await;
     }
     let ended = run(call, &mut recorder, &mut responder).await;
-    if let Ok(AllowedCallResult::LocalReply { .. } | AllowedCallResult::Response { outcome: CallOutcome::Ok, .. }) =
-        ended
-    {
-        // Before the client knows that it is subscribed.
-        store_subscription(gw, ctx, request, subject).await;
-    }
     call_handler::finish(call, recorder, responder, ended).await;
 }
 
+/// Runs the pipeline and stores the subscription, while the session is held.
 async fn run(
-    call: EvaluatedCall<'_>,
+    call: PolicyCall<'_>,
     recorder: &mut CallRecorder,
     responder: &mut Responder,
 ) -> Result<AllowedCallResult, UnrecordedRefusal> {
-    let EvaluatedCall { gw, ctx, request, subject } = call;
-    responder.acquire_in_flight(ctx, request.method())?;
-    handshake::reopen_if_closed(gw, ctx).await;
-    let _held = ctx.upstream_session().map(|session| session.mark_in_use());
-    let terms = authorize(ctx, subject, None, recorder)?;
-    check_subscription_limit(ctx, request, subject)?;
-    let reservation = call.reserve_charges(terms, false, recorder).await?;
-    if ctx.local_session().is_some() {
-        return Ok(AllowedCallResult::LocalReply { text: gatelodge_mcp::result_response(request.id(), "{}") });
+    let _held = call.hold_session(responder).await?;
+    let ended = call_handler::run_pipeline(call, recorder, responder).await?;
+    if let AllowedCallResult::LocalReply { .. } | AllowedCallResult::Response { outcome: CallOutcome::Ok, .. } = ended {
+        // Before the client knows that it is subscribed.
+        store_subscription(call).await;
     }
-    call.send(reservation, None, None, recorder, responder).await
+    Ok(ended)
 }
 
 /// Checks the limit on subscriptions per session.
 ///
 /// # Errors
-/// The limit is reached.
-fn check_subscription_limit(
-    ctx: &RequestContext,
-    request: &ClientRequest<'_>,
-    subject: &RequestSubject<'_>,
-) -> Result<(), Refusal> {
-    let Some((session, uri)) = ctx.session().zip(subject.target()) else { return Ok(()) };
-    if *request.method() != Method::ResourcesSubscribe || session.subscriptions.has_room_for(uri) {
+/// The request is a subscription, and the limit is reached.
+pub(super) fn check_subscription_limit(call: PolicyCall<'_>) -> Result<(), Refusal> {
+    let PolicyCall { ctx, request, subject, .. } = call;
+    if *request.method() != Method::ResourcesSubscribe {
         return Ok(());
     }
-    let what = "the session has too many resource subscriptions";
-    Err(Refusal::Protocol(ProtocolError::new(StatusCode::OK, code::INVALID_PARAMS, what)))
+    match ctx.session().zip(subject.target()) {
+        Some((session, uri)) if !session.subscriptions.has_room_for(uri) => {
+            let what = "the session has too many resource subscriptions";
+            Err(Refusal::Protocol(ProtocolError::new(StatusCode::OK, code::INVALID_PARAMS, what)))
+        }
+        _ => Ok(()),
+    }
 }
 
-async fn store_subscription(
-    gw: &GatewayServices,
-    ctx: &RequestContext,
-    request: &ClientRequest<'_>,
-    subject: &RequestSubject<'_>,
-) {
+/// Returns the reply to a subscription request if the server cannot store subscriptions, so that it is not sent there.
+pub(super) fn local_subscription_reply(call: PolicyCall<'_>) -> Option<String> {
+    let PolicyCall { ctx, request, .. } = call;
+    ctx.local_session().filter(|_| is_subscription_method(request.method()))?;
+    Some(gatelodge_mcp::result_response(request.id(), "{}"))
+}
+
+pub(super) fn is_subscription_method(method: &Method<'_>) -> bool {
+    matches!(method, Method::ResourcesSubscribe | Method::ResourcesUnsubscribe)
+}
+
+async fn store_subscription(call: PolicyCall<'_>) {
+    let PolicyCall { gw, ctx, request, subject } = call;
     let Some((session, uri)) = ctx.session().zip(subject.target()) else { return };
     if *request.method() == Method::ResourcesSubscribe && session.subscriptions.add(uri) {
         gw.sessions.persist_subscriptions(&session.subscriptions).await;

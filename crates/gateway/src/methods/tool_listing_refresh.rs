@@ -151,28 +151,26 @@ fn warn_of_unusual_names(upstream: &Upstream, listing: &ToolListing) {
     }
 }
 
-impl GatewayServices {
-    /// Reloads the pins of all servers in the background, and notifies listeners of changes.
-    pub(crate) fn reload_pins(&self) {
-        let is_watched = |server: &&Arc<Upstream>| {
-            !mutant!("pin-change-ignored-before-first-list") || server.tool_registry.current().is_some()
-        };
-        let servers = self.config.snapshot().servers().filter(is_watched).cloned().collect::<Vec<_>>();
-        let Some(gw) = self.arc_self().filter(|_| !servers.is_empty()) else { return };
-        let task = Arc::clone(&gw);
-        gw.tasks.spawn(async move {
-            for server in servers {
-                match task.tool_pins.server_tools(server.name()).await {
-                    Ok(Some(known)) => server.note_pins(&known, false),
-                    Ok(None) => server.note_no_pins(),
-                    Err(error) => {
-                        let name = server.name();
-                        warn!(server.name = %name, error = %error, "cannot read the pinned tools of `{name}`: {error}");
-                    }
+/// Reloads the pins of all servers in the background, and notifies listeners of changes.
+pub(crate) fn reload_pins(gw: &GatewayServices) {
+    let is_watched = |server: &&Arc<Upstream>| {
+        !mutant!("pin-change-ignored-before-first-list") || server.tool_registry.current().is_some()
+    };
+    let servers = gw.config.snapshot().servers().filter(is_watched).cloned().collect::<Vec<_>>();
+    let Some(gw) = gw.arc_self().filter(|_| !servers.is_empty()) else { return };
+    let task = Arc::clone(&gw);
+    gw.tasks.spawn(async move {
+        for server in servers {
+            match task.tool_pins.server_tools(server.name()).await {
+                Ok(Some(known)) => server.note_pins(&known, false),
+                Ok(None) => server.note_no_pins(),
+                Err(error) => {
+                    let name = server.name();
+                    warn!(server.name = %name, error = %error, "cannot read the pinned tools of `{name}`: {error}");
                 }
             }
-        });
-    }
+        }
+    });
 }
 
 /// Warns about tools that the policy names but the server does not list, usually because a name is misspelled.

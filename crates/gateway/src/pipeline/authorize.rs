@@ -19,7 +19,7 @@ pub(crate) fn hidden_reason(
     if ctx.server_access.policy.as_ref().is_some_and(|policy| policy.policy.has_category_rules()) {
         return None;
     }
-    match ctx.decide(subject, None, recorder.started_at()) {
+    match subject.decide(ctx, None, recorder.started_at()) {
         Decision::Deny(reason) if ctx.server_access.mode == EnforcementMode::Enforce => {
             matches!(reason.code, ReasonCode::Hidden | ReasonCode::NotListed | ReasonCode::NoPolicy).then_some(reason)
         }
@@ -37,7 +37,7 @@ pub(crate) fn early_denial(
     let listing = subject.tool().and_then(|name| find_fresh_listing(ctx, name));
     let decision = match (subject.tool(), &listing) {
         // The policy does not depend on the definitions of resources and prompts.
-        (None, _) | (_, Some(_)) => ctx.decide(subject, listing.as_deref(), recorder.started_at()),
+        (None, _) | (_, Some(_)) => subject.decide(ctx, listing.as_deref(), recorder.started_at()),
         (Some(_), None) => evaluate_as_pinned(ctx, subject, recorder)?,
     };
     match decision {
@@ -67,7 +67,7 @@ pub(crate) fn authorize(
     listing: Option<&ToolListing>,
     recorder: &mut CallRecorder,
 ) -> Result<AllowTerms, Refusal> {
-    match ctx.decide(subject, listing, recorder.started_at()) {
+    match subject.decide(ctx, listing, recorder.started_at()) {
         Decision::Allow(terms) => {
             recorder.record_allowed(terms.rule.as_ref());
             Ok(terms)

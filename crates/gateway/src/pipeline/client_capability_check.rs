@@ -1,23 +1,21 @@
 //! Blocks tasks and input requests for which the client has not declared support. Servers that respect the declared
 //! capabilities are not affected.
 
-use gatelodge_json::{JsonLimits, JsonValue, read};
+use gatelodge_json::{JsonKind, JsonLimits, JsonValue, read};
 use gatelodge_mcp::http_headers::ProtocolError;
 use gatelodge_mcp::{
-    ClientRequest, Method, ServerMessage, ServerRequest, ServerResponsePayload, code, read_server_message,
+    ClientRequest, ServerMessage, ServerRequest, ServerResponsePayload, code, find_confusable_result_member,
+    quote_excerpt, read_server_message,
 };
 use gatelodge_mutants::mutant;
-use gatelodge_policy::AllowTerms;
-use gatelodge_store::CallOutcome;
 use http::StatusCode;
 
-use super::reserve;
+use super::task_cancellation::cancel_task;
 use crate::body::ReceivedBody;
 use crate::refusal::Refusal;
 use crate::request_context::RequestContext;
 use crate::services::GatewayServices;
-use crate::upstream::{Permit, UpstreamSendError};
-use crate::upstream_session::own_request::await_own_response;
+use crate::upstream::UpstreamSendError;
 
 /// Checks that the client has declared the capability for a request from a stateful server.
 ///
@@ -44,7 +42,7 @@ pub(crate) fn missing_capability_refusal(required: &str) -> Refusal {
 /// response creates a task that the client does not support, the task is cancelled.
 ///
 /// # Errors
-/// The response contains such a task or input request.
+/// The response contains such a task or input request, or cannot be read reliably.
 pub(crate) fn check_response(
     gw: &GatewayServices,
     ctx: &RequestContext,
@@ -55,17 +53,18 @@ pub(crate) fn check_response(
         return Ok(());
     };
     let ServerResponsePayload::Result(result) = reply.payload() else { return Ok(()) };
-    if let Some(task) = ctx.find_unaccepted_task(request, result) {
+    let unreadable = |_| UpstreamSendError::InvalidResponse("the server's response cannot be read".to_owned());
+    if let Some(task) = ctx.find_unaccepted_task(request, result).map_err(unreadable)? {
         if task.can_cancel {
-            gw.cancel_task(ctx, &task.id);
+            cancel_task(gw, ctx, &task.id);
         }
         return Err(ctx.unaccepted_task_error());
     }
     if !ctx.uses_input_requests_in_results() {
         return Ok(());
     }
-    let document = read(result.as_bytes(), &gw.settings.reply_limits)
-        .map_err(|_| UpstreamSendError::InvalidResponse("the server's response cannot be read".to_owned()))?;
+    let document = read(result.as_bytes(), &gw.settings.reply_limits).map_err(unreadable)?;
+    check_input_members(document.root())?;
     match missing_capability(ctx, document.root()) {
         Some(required) => Err(UpstreamSendError::MissingCapability {
             action: MISSING_CAPABILITY_ACTION,
@@ -73,6 +72,27 @@ pub(crate) fn check_response(
         }),
         None => Ok(()),
     }
+}
+
+/// Checks the members of a result that ask for client input.
+///
+/// # Errors
+/// A lenient client could find other members than the gateway, or the result asks for input without naming it, so that
+/// repeating the request would only repeat the call.
+fn check_input_members(result: JsonValue<'_>) -> Result<(), UpstreamSendError> {
+    if let Some(name) = find_confusable_result_member(result) {
+        let name = quote_excerpt(&name);
+        let what = format!("the member {name} of the result could be mistaken for a member of the protocol");
+        return Err(UpstreamSendError::InvalidResponse(what));
+    }
+    let requires_input = result.get("resultType").is_some_and(|kind| kind.is_str("input_required"));
+    let has_requests = result.get("inputRequests").is_some_and(|asked| asked.members().next().is_some());
+    let has_state = result.get("requestState").is_some_and(|state| state.kind() == JsonKind::String);
+    if requires_input && !has_requests && !has_state {
+        let what = "the server asks for client input and does not say which";
+        return Err(UpstreamSendError::InvalidResponse(what.to_owned()));
+    }
+    Ok(())
 }
 
 /// Says what the server did wrong, in the error message about an undeclared capability.
@@ -85,36 +105,4 @@ pub(crate) fn missing_capability(ctx: &RequestContext, json: JsonValue<'_>) -> O
         let method = input_request.get("method").and_then(|method| method.as_str()).unwrap_or_default();
         ctx.client_capabilities().missing_capability(&method, input_request.get("params"))
     })
-}
-
-impl GatewayServices {
-    /// Cancels a task upstream, in the background.
-    fn cancel_task(&self, ctx: &RequestContext, task: &str) {
-        let Some(gw) = self.arc_self() else { return };
-        let (own, ctx, task) = (std::sync::Arc::clone(&gw), ctx.clone(), task.to_owned());
-        gw.tasks.spawn(async move {
-            let mut recorder = own.new_recorder(&ctx);
-            recorder.set_method(Method::TasksCancel.name());
-            recorder.set_subject(&ctx, Some(&task), None);
-            // Nothing is sent without an intent row, not even requests of our own.
-            let reserved = match reserve(&own, &ctx, &AllowTerms::default(), &mut recorder).await {
-                Ok(reserved) => reserved,
-                Err(refusal) => return own.record_refusal(&mut recorder, &refusal).await,
-            };
-            let call = recorder.call_id();
-            let permit = Permit::with_proof(&reserved, ctx.task_cancellation(&task, call));
-            let sending = async {
-                let mut exchange = own.upstream_client.send(&ctx.upstream, permit).await?;
-                await_own_response(&own, &mut exchange, call).await
-            };
-            let sent = tokio::time::timeout(own.settings.connect_timeout * 2, sending).await;
-            match sent.unwrap_or(Err(UpstreamSendError::Timeout)) {
-                Ok(_) => own.write_row(recorder.outcome_row(CallOutcome::Ok, None)).await,
-                Err(error) => {
-                    let outcome = error.outcome();
-                    own.write_row(recorder.failure_row(&Refusal::Upstream(error), outcome)).await;
-                }
-            }
-        });
-    }
 }

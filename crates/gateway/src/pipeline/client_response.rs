@@ -11,10 +11,10 @@ use gatelodge_store::CallOutcome;
 
 use super::ForwardContext;
 use crate::body::json_word_finder::TASK_OR_INPUT_FINDER;
-use crate::body::tool_result::{IS_ERROR_FINDER, is_tool_error};
+use crate::body::tool_result::{is_tool_error, may_be_tool_error};
 use crate::body::{MessageBody, ReceivedBody};
 use crate::request_context::RequestContext;
-use crate::upstream_session::own_request::is_id_of_call;
+use crate::upstream_session::upstream_exchange::is_id_of_call;
 
 /// Returns a response in the form that the client expects, and its outcome for the call log.
 pub(crate) fn response_for_client(
@@ -77,7 +77,7 @@ fn contiguous_response_for_client(
     spans: &ServerResponseOffsets,
     id: &RequestId<'_>,
 ) -> Option<(MessageBody, CallOutcome)> {
-    let may_be_error = spans.without_longest_string(message).iter().any(|part| IS_ERROR_FINDER.find(part).is_some());
+    let may_be_error = spans.without_longest_string(message).iter().any(|part| may_be_tool_error(part));
     let outcome = match spans.result() {
         None => CallOutcome::Error,
         Some(result) => {

@@ -12,7 +12,7 @@ use gatelodge_store::CallId;
 use http::StatusCode;
 
 use super::client_response::segmented_reply_spans;
-use super::{UpstreamStreamResumption, client_input, server_message_filter};
+use super::{UpstreamStreamResumption, call_suspension, server_message_filter};
 use crate::body::{MessageBody, ReceivedBody};
 use crate::request_context::RequestContext;
 use crate::responder::Responder;
@@ -27,8 +27,8 @@ use crate::upstream_session::handshake;
 use crate::upstream_session::lost_session::{
     SessionEpoch, can_mean_lost_session, has_expirable_session, recover_session,
 };
-use crate::upstream_session::own_request::is_id_of_call;
 use crate::upstream_session::protocol_probe::{reprobe, reprobe_if_stateless};
+use crate::upstream_session::upstream_exchange::is_id_of_call;
 
 /// How long to wait for further server requests after the first: servers that need several inputs at once send their
 /// requests in quick succession.
@@ -341,9 +341,10 @@ async fn relay(
                 }
             }
             Ok(ServerMessage::Request(server_request)) if ctx.passes_server_requests_in_response() => {
-                let why_not = match forward_ctx.can_suspend && !exchange.is_before_call() {
-                    true => (!exchange.is_only_call()).then_some(server_message_filter::AMBIGUOUS_CALL_MESSAGE),
-                    false => Some(server_message_filter::CLIENT_NOT_WAITING_MESSAGE),
+                let why_not = if forward_ctx.can_suspend && !exchange.is_before_call() {
+                    (!exchange.is_only_call()).then_some(server_message_filter::AMBIGUOUS_CALL_MESSAGE)
+                } else {
+                    Some(server_message_filter::CLIENT_NOT_WAITING_MESSAGE)
                 };
                 if Box::pin(server_message_filter::accept_as_client_input(gw, ctx, &server_request, why_not)).await {
                     unsent.link = exchange.session_link.clone();
@@ -373,7 +374,7 @@ struct UnsentServerRequests<'a> {
 impl Drop for UnsentServerRequests<'_> {
     fn drop(&mut self) {
         if !self.requests.is_empty() {
-            client_input::decline_unasked(self.forward_ctx, &self.link, &self.requests);
+            call_suspension::decline_unasked(self.forward_ctx, &self.link, &self.requests);
         }
     }
 }

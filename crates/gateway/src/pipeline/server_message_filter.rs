@@ -5,7 +5,7 @@ use gatelodge_mcp::{Method, RequestId, ServerNotification, ServerRequest, code, 
 use gatelodge_policy::{Decision, Reason, ReasonCode};
 use gatelodge_store::{CallOutcome, EnforcementMode};
 
-use super::client_input::are_input_requests_allowed;
+use super::input_policy::are_input_requests_allowed;
 use super::{ForwardContext, client_capability_check, task_ownership};
 use crate::call_recorder::CallRecorder;
 use crate::refusal::Refusal;
@@ -14,8 +14,9 @@ use crate::services::GatewayServices;
 use crate::session::ClientResponseDestination;
 use crate::suspended_calls::TOO_MANY_SUSPENDED_CALLS_MESSAGE;
 use crate::upstream::{Permit, UpstreamRequest};
-use crate::upstream_session::own_request::send_one_way;
+use crate::upstream_session::call_cancellation::can_suspend_call;
 use crate::upstream_session::resource_subscription::authorize_resource;
+use crate::upstream_session::upstream_exchange::send_one_way;
 
 /// Returns the part of a notification that the client of a call may receive; `None` if it is not for this client.
 pub(crate) async fn filter_call_notification(
@@ -129,7 +130,7 @@ pub(crate) async fn accept_as_client_input(
     let can_wait = || match why_not {
         _ if !is_input => Err(Refusal::UnknownReference),
         Some(why_not) => Err(Refusal::CapacityReached(why_not)),
-        None if gw.can_suspend_call(ctx) => Ok(()),
+        None if can_suspend_call(gw, ctx) => Ok(()),
         None => Err(Refusal::CapacityReached(TOO_MANY_SUSPENDED_CALLS_MESSAGE)),
     };
     admit_server_request(gw, ctx, server_request, can_wait).await.is_some()
@@ -162,13 +163,14 @@ pub(crate) async fn is_server_request_allowed(gw: &GatewayServices, ctx: &Reques
 }
 
 /// Checks that the active policy still allows the response to an earlier server request.
-pub(crate) fn check_response_allowed(
+pub(crate) fn check_input_response_allowed(
     gw: &GatewayServices,
     ctx: &RequestContext,
     name: &str,
     recorder: &mut CallRecorder,
 ) -> Result<(), Refusal> {
-    let Decision::Deny(reason) = ctx.decide(&RequestSubject::Method { name }, None, gw.clock.now()) else {
+    let method = RequestSubject::Method { name };
+    let Decision::Deny(reason) = method.decide(ctx, None, gw.clock.now()) else {
         return Ok(());
     };
     // The client knows of the call, so the denial need not be disguised as "not found".
@@ -239,7 +241,8 @@ fn authorize_server_request(
     name: &str,
     recorder: &mut CallRecorder,
 ) -> Result<(), Refusal> {
-    match ctx.decide(&RequestSubject::Method { name }, None, gw.clock.now()) {
+    let method = RequestSubject::Method { name };
+    match method.decide(ctx, None, gw.clock.now()) {
         Decision::Allow(terms) => recorder.record_allowed(terms.rule.as_ref()),
         Decision::Deny(reason) if ctx.server_access.mode == EnforcementMode::Observe => {
             recorder.record_observed_denial(&Refusal::Denied(reason))

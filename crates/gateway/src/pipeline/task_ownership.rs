@@ -34,7 +34,7 @@ pub(crate) fn is_task_visible(gw: &GatewayServices, ctx: &RequestContext, tool: 
     }
     let listing = ctx.tool_registry().current();
     let subject = RequestSubject::Task { id: "".into(), tool: tool.to_owned() };
-    matches!(ctx.decide(&subject, listing.as_deref(), gw.clock.now()), Decision::Allow(_))
+    matches!(subject.decide(ctx, listing.as_deref(), gw.clock.now()), Decision::Allow(_))
 }
 
 /// Returns the key of a task. A session with its own process or connection has its own tasks, whose ids may clash with

@@ -6,7 +6,11 @@ use std::sync::Arc;
 use gatelodge_json::JsonValue;
 use gatelodge_mcp::aggregate_names::{prefix_name, prefix_uri};
 use gatelodge_mcp::{ClientRequest, CompletionRequest, CompletionTarget, MessageError, Method};
-use gatelodge_policy::{Call, CallTarget, CalledTool, Category, ClientFacts, CompletionReference, DefinitionStatus};
+use gatelodge_policy::{
+    Call, CallTarget, CalledTool, Category, ClientFacts, CompletionReference, Decision, DefinitionStatus, Reason,
+    decide,
+};
+use jiff::Timestamp;
 
 use super::RequestContext;
 use crate::upstream::ToolListing;
@@ -123,6 +127,14 @@ impl<'r> RequestSubject<'r> {
     pub fn definition(&self, listing: Option<&ToolListing>) -> (Option<Arc<str>>, Category) {
         let Some((name, listing)) = self.tool().zip(listing) else { return (None, Category::Unknown) };
         (listing.find_tool(name).map(|tool| Arc::clone(&tool.fingerprint)), listing.category(name))
+    }
+
+    /// Evaluates the policy for the subject. Without a policy, everything is denied.
+    pub fn decide(&self, ctx: &RequestContext, listing: Option<&ToolListing>, at: Timestamp) -> Decision {
+        match &ctx.server_access.policy {
+            Some(policy) => decide(&policy.policy, &self.to_policy_call(ctx, listing), at),
+            None => Decision::Deny(Reason::no_policy()),
+        }
     }
 
     /// Builds the input for evaluating the policy.

@@ -1,5 +1,6 @@
 //! Tasks, which both protocol generations have in different forms. They are not translated.
 
+use gatelodge_json::JsonError;
 use gatelodge_mcp::http_headers::ProtocolError;
 use gatelodge_mcp::{
     ClientRequest, CreatedTask, Method, ProtocolGeneration, Revision, TASKS_CAPABILITY_JSON, code, find_created_task,
@@ -61,25 +62,36 @@ impl RequestContext {
 
     /// Returns the task that a result created, if the client can use it.
     pub fn created_task(&self, result: &str) -> Option<CreatedTask> {
-        find_created_task(result, self.generation())
+        // `find_unaccepted_task` has refused a result that cannot be read.
+        find_created_task(result, self.generation()).ok().flatten()
     }
 
     /// Returns the task that the result of a request created if the client does not accept it. Results of other
     /// methods, and of sessions with a revision that has no tasks, may use the same member names with other meanings.
-    pub fn find_unaccepted_task(&self, request: &ClientRequest<'_>, result: &str) -> Option<UnacceptedTask> {
+    ///
+    /// # Errors
+    /// The result cannot be read, so a client might find a task in it.
+    pub fn find_unaccepted_task(
+        &self,
+        request: &ClientRequest<'_>,
+        result: &str,
+    ) -> Result<Option<UnacceptedTask>, JsonError> {
         if *request.method() != Method::ToolsCall && !mutant!("any-result-creates-task") {
-            return None;
+            return Ok(None);
         }
         let session = self.upstream_session();
         let is_before = session.is_some_and(|session| session.revision() < Revision::R2025_11_25);
-        let generations = [ProtocolGeneration::Stateful, ProtocolGeneration::Stateless]
-            .into_iter()
-            .filter(|generation| *generation == ProtocolGeneration::Stateless || !is_before);
-        let (generation, task) = generations
-            .into_iter()
-            .find_map(|generation| Some((generation, find_created_task(result, generation)?)))?;
-        let can_cancel = (generation == ProtocolGeneration::Stateful) == session.is_some();
-        (!self.accepts_task(request, generation)).then_some(UnacceptedTask { id: task.id, can_cancel })
+        for generation in [ProtocolGeneration::Stateful, ProtocolGeneration::Stateless] {
+            if generation == ProtocolGeneration::Stateful && is_before {
+                continue;
+            }
+            if let Some(task) = find_created_task(result, generation)? {
+                let can_cancel = (generation == ProtocolGeneration::Stateful) == session.is_some();
+                let is_accepted = self.accepts_task(request, generation);
+                return Ok((!is_accepted).then_some(UnacceptedTask { id: task.id, can_cancel }));
+            }
+        }
+        Ok(None)
     }
 
     /// Returns the error for a task that the client does not accept.

@@ -3,9 +3,11 @@
 //! The steps of a call ask the questions here and do not know which generation is on which side. `gatelodge_mcp` has the
 //! rewriting of requests.
 
-use gatelodge_json::{JsonLimits, read, split_object_str};
-use gatelodge_mcp::translate::{with_members, without_members};
-use gatelodge_mcp::{Method, RequestId, ServerResponse, ServerResponsePayload, code};
+use gatelodge_json::{JsonLimits, JsonValue, read, split_object_str};
+use gatelodge_mcp::translate::{to_json_string, with_members, without_members};
+use gatelodge_mcp::{
+    Method, RequestId, ServerMessage, ServerResponse, ServerResponsePayload, code, read_server_message,
+};
 use memchr::memmem;
 
 use super::{ClientProtocol, RequestContext};
@@ -76,7 +78,14 @@ impl RequestContext {
             ProtocolTranslation::ToStateless => {
                 !matches!(method, Method::TaskChanged | Method::SubscriptionsAcknowledged)
             }
-            ProtocolTranslation::ToStateful => !matches!(method, Method::ElicitationComplete | Method::TaskStatus),
+            // No stateful server has the last two.
+            ProtocolTranslation::ToStateful => !matches!(
+                method,
+                Method::ElicitationComplete
+                    | Method::TaskStatus
+                    | Method::TaskChanged
+                    | Method::SubscriptionsAcknowledged
+            ),
         }
     }
 
@@ -102,6 +111,28 @@ impl RequestContext {
         }
     }
 
+    /// Translates a stateful server's error "URL elicitation required" to a result that asks a stateless client to open
+    /// the URLs. Returns `None` for any other response, or if the client is stateful.
+    pub fn translate_url_elicitations(&self, message: &[u8], limits: &JsonLimits) -> Option<String> {
+        if !self.passes_server_requests_in_response() {
+            return None;
+        }
+        let Ok(ServerMessage::Response(reply)) = read_server_message(message, limits) else { return None };
+        let error = reply.error().filter(|error| error.code == code::URL_ELICITATION_REQUIRED.to_string())?;
+        let document = read(error.data?.as_bytes(), limits).ok()?;
+        let pages = document.root().get("elicitations")?;
+        let pages: Vec<String> = pages
+            .elements()
+            .enumerate()
+            .map(|(at, page)| {
+                let params = without_members(page, &["elicitationId"]);
+                format!(r#""page-{}":{{"method":"{}","params":{params}}}"#, at + 1, Method::Elicit.name())
+            })
+            .collect();
+        let result = format!(r#"{{"resultType":"input_required","inputRequests":{{{}}}}}"#, pages.join(","));
+        (!pages.is_empty()).then_some(result)
+    }
+
     /// Translates a list result.
     pub fn translate_list(&self, list: String) -> String {
         match self.translation() {
@@ -109,6 +140,16 @@ impl RequestContext {
             ProtocolTranslation::ToStateless => without_result_type(&list).unwrap_or(list),
             ProtocolTranslation::None => list,
         }
+    }
+}
+
+/// Translates the parameters of an input request for a stateful client, whose protocol gives a URL elicitation an id.
+pub(crate) fn to_stateful_input_params(params: JsonValue<'_>, id: &str) -> String {
+    let is_page = params.get("mode").is_some_and(|mode| mode.is_str("url"));
+    if is_page {
+        with_members(params.raw(), &[("elicitationId", &to_json_string(id))])
+    } else {
+        params.raw().to_owned()
     }
 }
 

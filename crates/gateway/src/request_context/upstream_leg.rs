@@ -3,15 +3,16 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use gatelodge_mcp::http_headers::ParamHeaderMapping;
-use gatelodge_mcp::translate::{to_json_string, to_stateful};
-use gatelodge_mcp::{Method, ProtocolGeneration, RequestId, Revision};
+use gatelodge_mcp::translate::{ClientInputResponses, to_json_string, to_stateful};
+use gatelodge_mcp::{ClientCapabilities, Method, ProtocolGeneration, RequestId, Revision};
 use gatelodge_store::CallId;
 use http::HeaderMap;
 
-use super::{ClientProtocol, ProtocolTranslation, RequestContext, RequestSubject};
+use super::{ClientProtocol, ProtocolTranslation, RequestContext, RequestSubject, StatelessClient};
 use crate::refusal::Refusal;
-use crate::session::{ExclusiveSession, Session};
+use crate::session::{ClientInfo, ExclusiveSession, Session};
 use crate::upstream::{StatelessHeaders, ToolListing, UpstreamRequest, UpstreamSessionLink, UpstreamTool};
 
 /// Metadata of the gateway's own requests.
@@ -44,6 +45,40 @@ impl RequestContext {
     /// servers store with a session, such as subscriptions and the log level, the gateway stores for this one.
     pub fn local_session(&self) -> Option<&Arc<Session>> {
         self.session().filter(|session| session.negotiated.is_local())
+    }
+
+    /// Returns a copy of a stateless client's context that uses `upstream_session`.
+    pub fn with_upstream_session(
+        &self,
+        upstream_session: Arc<Session>,
+        exclusive_session: Option<Arc<ExclusiveSession>>,
+    ) -> Self {
+        let mut ctx = self.clone();
+        if let ClientProtocol::Stateless(client) = &mut ctx.client_protocol {
+            (client.upstream_session, client.exclusive_session) = (Some(upstream_session), exclusive_session);
+        }
+        ctx
+    }
+
+    /// Returns a context for work on behalf of a pooled session, independent of any client request.
+    pub fn on_behalf_of_session(&self, session: Arc<Session>) -> Self {
+        let client = StatelessClient {
+            revision: Revision::R2026_07_28,
+            client: ClientInfo::default(),
+            client_capabilities: ClientCapabilities::default(),
+            wants_log_messages: false,
+            param_headers: None,
+            upstream_session: Some(session),
+            exclusive_session: None,
+        };
+        // Messages of the session belong to no client request.
+        Self {
+            client_protocol: ClientProtocol::Stateless(Box::new(client)),
+            trace: None,
+            request_body: Bytes::new(),
+            streaming_digest: None,
+            ..self.clone()
+        }
     }
 
     /// Returns the guard held by a call that uses the upstream session exclusively.
@@ -108,6 +143,19 @@ impl RequestContext {
         if let Some(translated) = translated {
             outgoing.body = translated.into();
         }
+    }
+
+    /// Adds the client's input to a request that is repeated at a stateless upstream. Returns `None` if the client has no
+    /// session with such an upstream.
+    pub fn with_client_input(
+        &self,
+        mut outgoing: UpstreamRequest,
+        input: &ClientInputResponses<'_>,
+    ) -> Option<UpstreamRequest> {
+        let text = std::mem::take(&mut outgoing.body).into_bytes();
+        let text = self.session()?.negotiated.to_stateless_request(str::from_utf8(&text).ok()?, Some(input))?;
+        outgoing.body = text.into();
+        Some(outgoing)
     }
 
     /// Builds the gateway's own `tools/list`.

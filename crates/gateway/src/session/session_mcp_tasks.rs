@@ -54,7 +54,7 @@ impl SessionTaskTracking {
     /// Tracks the task that the client created for an upstream request, if its result is one. Only the stateful protocol
     /// has such tasks.
     pub fn note_client_result(&self, result: &str, method: String) {
-        let Some(task) = find_created_task(result, ProtocolGeneration::Stateful) else { return };
+        let Ok(Some(task)) = find_created_task(result, ProtocolGeneration::Stateful) else { return };
         let mut tasks = lock(&self.client_tasks);
         tasks.push_back((task.id, method));
         if tasks.len() > MAX_TRACKED_TASKS {

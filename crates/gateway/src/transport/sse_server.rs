@@ -17,8 +17,8 @@ use hyper::body::Incoming;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use super::TransportState;
-use super::http::mcp_endpoint::read_request_body;
 use super::http::rejection::reject_http;
+use super::http::request_body::read_request_body;
 use crate::client::single_session_client::{SingleSessionClient, end_session, stop_event_forwarder};
 use crate::methods::standalone_stream;
 use crate::reply::{ReplyBody, http_response};

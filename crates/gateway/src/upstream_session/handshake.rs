@@ -10,9 +10,9 @@ use gatelodge_mcp::{
 };
 use gatelodge_mutants::mutant;
 
-use super::own_request::{await_own_response, result_text, send_one_way};
 use super::resource_subscription;
 use super::session_slot::{PROCESS_START_TIMEOUT, evict_process_if_full};
+use super::upstream_exchange::{await_own_response, result_text, send_one_way};
 use crate::request_context::RequestContext;
 use crate::services::GatewayServices;
 use crate::session::{Session, protocol_version_header};

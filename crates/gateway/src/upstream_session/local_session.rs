@@ -48,33 +48,43 @@ pub(crate) async fn open_local_session(
     Ok((result_response(request.id(), &text).into(), CallOutcome::Ok))
 }
 
-/// Returns the response to a request whose method the server's protocol lacks, so that the gateway answers it. Returns
-/// `None` for any other method.
+/// Returns the response to a request whose method the server's protocol lacks, so that the gateway answers it, and its
+/// outcome. Returns `None` for any other method.
 pub(crate) async fn local_response(
     gw: &GatewayServices,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
-) -> Option<String> {
+) -> Option<(String, CallOutcome)> {
     match (ctx.translation(), request.method()) {
         (ProtocolTranslation::ToStateful, Method::Discover) => {
             let session = ctx.upstream_session()?;
             let supported = ctx.supported_revisions(ProtocolGeneration::Stateless);
             let result = to_discover_result(&session.negotiated.server_info, &supported);
-            Some(result_response(request.id(), &ctx.upstream.secret_redactor().redact_json(result)))
+            let result = ctx.upstream.secret_redactor().redact_json(result);
+            Some((result_response(request.id(), &result), CallOutcome::Ok))
         }
-        (ProtocolTranslation::ToStateless, Method::Ping) => Some(result_response(request.id(), "{}")),
+        (ProtocolTranslation::ToStateless, Method::Ping) => {
+            Some((result_response(request.id(), "{}"), CallOutcome::Ok))
+        }
         (ProtocolTranslation::ToStateless, Method::SetLevel) => Some(set_log_level(gw, ctx, request).await),
         _ => None,
     }
 }
 
-async fn set_log_level(gw: &GatewayServices, ctx: &RequestContext, request: &ClientRequest<'_>) -> String {
+async fn set_log_level(
+    gw: &GatewayServices,
+    ctx: &RequestContext,
+    request: &ClientRequest<'_>,
+) -> (String, CallOutcome) {
     let level = request.params().and_then(|params| params.get("level")?.as_str());
     match (level, ctx.session()) {
         (Some(level), Some(session)) => {
             gw.sessions.persist_log_level(session, &level).await;
-            result_response(request.id(), "{}")
+            (result_response(request.id(), "{}"), CallOutcome::Ok)
         }
-        _ => error_response(Some(request.id()), code::INVALID_PARAMS, "`params.level` must be a string", None),
+        _ => {
+            let what = "`params.level` must be a string";
+            (error_response(Some(request.id()), code::INVALID_PARAMS, what, None), CallOutcome::Error)
+        }
     }
 }

@@ -7,7 +7,7 @@ use gatelodge_mcp::{Method, ServerMessage, code, read_server_message};
 use http::StatusCode;
 
 use super::handshake::reopen_session;
-use super::own_request::await_own_response;
+use super::upstream_exchange::await_own_response;
 use crate::request_context::RequestContext;
 use crate::services::GatewayServices;
 use crate::upstream::{Permit, UpstreamRequest, UpstreamSendError, UpstreamSessionLink};

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use gatelodge_json::JsonValue;
 use gatelodge_mcp::translate::shared_capabilities;
-use gatelodge_mcp::{ClientCapabilities, ClientRequest, Revision};
+use gatelodge_mcp::{ClientRequest, Revision};
 use sha2::{Digest, Sha256};
 
+use super::call_cancellation::evict_suspended_call;
 use super::handshake::{HandshakeResult, handshake_timeout, handshake_upstream, start_timeout};
 use super::protocol_probe::probe_is_stateless;
 use super::session_slot::reserve_session_slot;
@@ -15,7 +16,7 @@ use crate::refusal::Refusal;
 use crate::request_context::{ClientProtocol, RequestContext, StatelessClient};
 use crate::services::GatewayServices;
 use crate::session::session_pool_group::{NO_EXCLUSIVE_SESSION_MESSAGE, PooledSessionSlot};
-use crate::session::{ClientInfo, ExclusiveSession, Session, SessionParams, SessionPoolKey, has_logging_capability};
+use crate::session::{ClientInfo, Session, SessionParams, SessionPoolKey, has_logging_capability};
 use crate::upstream::{UpstreamSendError, UpstreamSessionLink};
 
 /// The properties that a client declares in a request, and the pool key derived from them.
@@ -93,7 +94,7 @@ pub(crate) async fn acquire_exclusive_session(
     let profile = SessionPoolProfile::of(ctx, request);
     let group = gw.sessions.pool.group(&profile.key);
     let evict = || {
-        gw.evict_suspended_call(|suspended| {
+        evict_suspended_call(gw, |suspended| {
             suspended.exclusive_session.as_ref().is_some_and(|exclusive_session| exclusive_session.is_of(&group))
         })
     };
@@ -179,44 +180,4 @@ fn initialize_request(capabilities: &str, info: Option<JsonValue<'_>>) -> Bytes 
         Revision::R2025_11_25
     )
     .into()
-}
-
-impl RequestContext {
-    /// Returns a copy of a stateless client's context that uses `upstream_session`.
-    pub fn with_upstream_session(
-        &self,
-        upstream_session: Arc<Session>,
-        exclusive_session: Option<Arc<ExclusiveSession>>,
-    ) -> Self {
-        let mut ctx = self.clone();
-        if let ClientProtocol::Stateless(client) = &mut ctx.client_protocol {
-            (client.upstream_session, client.exclusive_session) = (Some(upstream_session), exclusive_session);
-        }
-        ctx
-    }
-
-    /// Returns a context for work on behalf of a pooled session, independent of any client request.
-    pub fn on_behalf_of_session(&self, session: Arc<Session>) -> Self {
-        let client = StatelessClient {
-            revision: Revision::R2026_07_28,
-            client: ClientInfo::default(),
-            client_capabilities: ClientCapabilities::default(),
-            wants_log_messages: false,
-            param_headers: None,
-            upstream_session: Some(session),
-            exclusive_session: None,
-        };
-        Self {
-            grant: Arc::clone(&self.grant),
-            server_access: self.server_access.clone(),
-            upstream: Arc::clone(&self.upstream),
-            pins_epoch: self.pins_epoch,
-            client_address: Arc::clone(&self.client_address),
-            client_protocol: ClientProtocol::Stateless(Box::new(client)),
-            // Such messages belong to no client request.
-            trace: None,
-            request_body: Bytes::new(),
-            streaming_digest: None,
-        }
-    }
 }

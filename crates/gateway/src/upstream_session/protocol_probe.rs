@@ -6,7 +6,7 @@ use gatelodge_mcp::{
     Method, ProtocolGeneration, RequestId, Revision, ServerMessage, code, has_task_capability, read_server_message,
 };
 
-use super::own_request::{await_own_response, result_text};
+use super::upstream_exchange::{await_own_response, result_text};
 use crate::request_context::{GATEWAY_META, ProtocolTranslation, RequestContext};
 use crate::services::GatewayServices;
 use crate::upstream::{Permit, StatelessHeaders, UpstreamRequest, UpstreamSendError};

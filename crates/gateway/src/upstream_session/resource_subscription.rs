@@ -8,7 +8,7 @@ use gatelodge_mutants::mutant;
 use gatelodge_policy::{Decision, Reason};
 use gatelodge_store::EnforcementMode;
 
-use super::own_request::{await_own_response, result_text};
+use super::upstream_exchange::{await_own_response, result_text};
 use crate::refusal::Refusal;
 use crate::request_context::{RequestContext, RequestSubject};
 use crate::services::GatewayServices;
@@ -22,9 +22,10 @@ pub(crate) fn authorize_resource(
     ctx: &RequestContext,
     uri: &str,
 ) -> Result<AllowedResource, Reason> {
+    let resource = RequestSubject::Resource { uri: uri.into() };
     if ctx.server_access.mode == EnforcementMode::Enforce
         && !mutant!("resource-update-skips-policy")
-        && let Decision::Deny(reason) = ctx.decide(&RequestSubject::Resource { uri: uri.into() }, None, gw.clock.now())
+        && let Decision::Deny(reason) = resource.decide(ctx, None, gw.clock.now())
     {
         return Err(reason);
     }

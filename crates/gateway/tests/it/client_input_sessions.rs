@@ -3,6 +3,7 @@
 #![allow(clippy::expect_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 mod abandoned_calls;
+mod refused_resumption;
 
 use std::collections::HashSet;
 use std::path::Path;

@@ -42,6 +42,7 @@ mod pinned_definitions;
 mod policy_evaluation;
 mod protocol_generations;
 mod resource_limits;
+mod response_checks;
 mod secret_leaks;
 mod secrets;
 mod seed_policies;

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
+use gatelodge_gateway::GatewaySettings;
 use gatelodge_store::{
     Durability, GrantId, IdDigest, ManualClock, MemoryStore, ServerName, SqliteLedger, Store, StoreError, TaskOwner,
     TaskOwners,
@@ -181,10 +182,11 @@ async fn calls_are_refused_while_the_data_directory_is_read_only() {
     test.assert_recovers("a read-only directory").await;
 }
 
-/// Task owner store that fails while `is_broken` is set.
+/// Task owner store that fails while `is_broken` is set, and takes `put_time` to store an owner.
 struct FaultyTaskOwners {
     store: MemoryStore,
     is_broken: AtomicBool,
+    put_time: Duration,
 }
 
 impl FaultyTaskOwners {
@@ -197,6 +199,7 @@ impl FaultyTaskOwners {
 #[async_trait]
 impl TaskOwners for FaultyTaskOwners {
     async fn put(&self, task: TaskOwner, now: Timestamp) -> Result<(), StoreError> {
+        tokio::time::sleep(self.put_time).await;
         TaskOwners::put(self.store()?, task, now).await
     }
 
@@ -213,9 +216,14 @@ impl TaskOwners for FaultyTaskOwners {
     }
 }
 
-#[tokio::test]
-async fn task_subscription_is_refused_if_its_owner_cannot_be_read() {
-    let upstream = FakeUpstream::start(json!([]), |hit: &RecordedRequest| match hit.method().as_str() {
+fn faulty_task_owners(put_time: Duration) -> Arc<FaultyTaskOwners> {
+    let clock = Arc::new(ManualClock::at("2026-11-15T12:00:00Z".parse().expect("a time")));
+    Arc::new(FaultyTaskOwners { store: MemoryStore::new(clock), is_broken: AtomicBool::new(false), put_time })
+}
+
+/// Starts a stateless server whose calls create a task.
+async fn start_task_server() -> FakeUpstream {
+    FakeUpstream::start(json!([]), |hit: &RecordedRequest| match hit.method().as_str() {
         "tools/call" => result_response(hit, &json!({"resultType": "task", "taskId": "t1", "status": "working"})),
         _ => stateless_response(
             hit,
@@ -223,9 +231,23 @@ async fn task_subscription_is_refused_if_its_owner_cannot_be_read() {
             &json!({"tools": {}, "extensions": {TASKS_EXTENSION: {}}}),
         ),
     })
-    .await;
-    let clock = Arc::new(ManualClock::at("2026-11-15T12:00:00Z".parse().expect("a time")));
-    let task_owners = Arc::new(FaultyTaskOwners { store: MemoryStore::new(clock), is_broken: AtomicBool::new(false) });
+    .await
+}
+
+#[tokio::test]
+async fn call_does_not_time_out_while_the_owner_of_its_task_is_stored() {
+    let upstream = start_task_server().await;
+    let settings = GatewaySettings { call_timeout: Duration::from_millis(500), ..GatewaySettings::default() };
+    let task_owners = faulty_task_owners(Duration::from_millis(800));
+    let gw = TestGateway::builder().policy(ALLOW_ALL).settings(settings).tasks(task_owners).start(&upstream).await;
+    let response = StatelessTestClient::new(&gw).call("slow", json!({})).await;
+    assert_eq!(response.message()["result"]["taskId"], "t1", "{}", response.body);
+}
+
+#[tokio::test]
+async fn task_subscription_is_refused_if_its_owner_cannot_be_read() {
+    let upstream = start_task_server().await;
+    let task_owners = faulty_task_owners(Duration::ZERO);
     let gw = TestGateway::builder().policy(ALLOW_ALL).tasks(task_owners.clone()).start(&upstream).await;
     StatelessTestClient::new(&gw).call("slow", json!({})).await;
     task_owners.is_broken.store(true, Ordering::Release);

@@ -10,11 +10,12 @@ use gatelodge_store::CallId;
 use http::{HeaderMap, StatusCode};
 
 use super::AllowedCallResult;
-use crate::body::ReceivedBody;
+use crate::body::{MessageBody, ReceivedBody};
 use crate::call_recorder::CallRecorder;
 use crate::pipeline::{
-    CallReservation, ForwardContext, ForwardOutcome, can_hold_task_or_input, client_capability_check, client_input,
-    forward, parsed_response_for_client, relay_until_response, rewrite_for_upstream, task_ownership,
+    CallReservation, ForwardContext, ForwardOutcome, call_suspension, can_hold_task_or_input, client_capability_check,
+    client_input, forward, input_policy, parsed_response_for_client, relay_until_response, rewrite_for_upstream,
+    task_ownership,
 };
 use crate::request_context::{RequestContext, RequestSubject};
 use crate::responder::Responder;
@@ -49,6 +50,16 @@ enum CallRound {
     Resume(Box<SuspendedCall>),
 }
 
+/// How a round of a call ended.
+enum RoundOutcome {
+    /// The call has ended.
+    Done(AllowedCallResult),
+    /// The call has ended, and its response may create a task, whose owner is not recorded yet.
+    MayHaveTask(AllowedCallResult),
+    /// The upstream asks for client input before it responds.
+    InputRequired { result: String },
+}
+
 impl CallRounds<'_> {
     /// Sends or resumes the call, and asks the client for input until the upstream responds.
     pub async fn run(
@@ -66,10 +77,11 @@ impl CallRounds<'_> {
             let is_first = round == 0 && matches!(step, CallRound::Send(..));
             let sent = self.run_round(step, responder).await;
             let sent = if is_first { sent } else { sent.map_err(UpstreamSendError::after_call_sent) };
-            let Ok(AllowedCallResult::InputRequired { result }) = sent else { return sent };
-            if round == MAX_INPUT_ROUNDS {
-                break;
-            }
+            let result = match sent? {
+                RoundOutcome::Done(ended) | RoundOutcome::MayHaveTask(ended) => return Ok(ended),
+                RoundOutcome::InputRequired { .. } if round == MAX_INPUT_ROUNDS => break,
+                RoundOutcome::InputRequired { result } => result,
+            };
             step = match Box::pin(self.ask_client(&result, responder)).await? {
                 Some(next) => next,
                 None => return Ok(AllowedCallResult::Cancelled),
@@ -110,11 +122,7 @@ impl CallRounds<'_> {
     }
 
     /// Runs one round within the time limit of a call.
-    async fn run_round(
-        &self,
-        step: CallRound,
-        responder: &mut Responder,
-    ) -> Result<AllowedCallResult, UpstreamSendError> {
+    async fn run_round(&self, step: CallRound, responder: &mut Responder) -> Result<RoundOutcome, UpstreamSendError> {
         let call = match &step {
             CallRound::Send(call, _) => *call,
             CallRound::Resume(suspended) => suspended.call,
@@ -139,7 +147,7 @@ impl CallRounds<'_> {
                 Ok((ended, exchange)) => {
                     self.handle_forward_outcome(&forward_ctx, link_epoch, ended, exchange, responder).await
                 }
-                Err(text) => Ok(AllowedCallResult::LocalReply { text }),
+                Err(text) => Ok(RoundOutcome::Done(AllowedCallResult::LocalReply { text })),
             }
         });
         let taken = timeout(forward_ctx.deadline_timer, self.gw.settings.call_timeout, taking)
@@ -150,7 +158,18 @@ impl CallRounds<'_> {
         if is_abandoned {
             call_cancellation::cancel_in_background(self.gw, self.ctx, call);
         }
+        // The time limit is for the upstream, not for the store.
+        if let Ok(RoundOutcome::MayHaveTask(AllowedCallResult::Response { text, .. })) = &taken {
+            Box::pin(self.record_task_owner(call, text)).await;
+        }
         taken
+    }
+
+    /// Records the owner of the task that a response creates, before the client knows of the task.
+    async fn record_task_owner(&self, call: CallId, text: &MessageBody) {
+        let RequestSubject::Tool { name, .. } = self.subject else { return };
+        let progress = self.progress.as_ref().map(|progress| (call.as_str(), Arc::clone(progress)));
+        task_ownership::record_task_owner(self.gw, self.ctx, name, text, progress).await;
     }
 
     /// Returns the outcome of the exchange with the upstream, or a reply that asks the client for missing input.
@@ -162,11 +181,11 @@ impl CallRounds<'_> {
         responder: &mut Responder,
     ) -> Result<Result<(ForwardOutcome, Option<UpstreamResponse>), String>, UpstreamSendError> {
         let Self { gw, ctx, request, .. } = self;
-        let has_responses = matches!(step, CallRound::Send(..)) && client_input::has_input_responses(request);
+        let has_responses = matches!(step, CallRound::Send(..)) && call_suspension::has_input_responses(request);
         let ended = match step {
             CallRound::Send(_, permit) => forward(forward_ctx, permit, responder).await?,
             CallRound::Resume(suspended) => {
-                match Box::pin(client_input::deliver_responses(gw, ctx, request, *suspended, responder)).await? {
+                match Box::pin(call_suspension::deliver_responses(gw, ctx, request, *suspended, responder)).await? {
                     Ok(exchange) => Box::pin(relay_until_response(forward_ctx, exchange, responder)).await?,
                     Err(text) => return Ok(Err(text)),
                 }
@@ -176,7 +195,8 @@ impl CallRounds<'_> {
         match ended {
             (ForwardOutcome::ServerRequests(requests), Some(exchange)) if has_responses => {
                 let suspended = self.suspend(forward_ctx, link_epoch, &requests, exchange)?;
-                let delivered = Box::pin(client_input::deliver_responses(gw, ctx, request, suspended, responder)).await;
+                let delivered =
+                    Box::pin(call_suspension::deliver_responses(gw, ctx, request, suspended, responder)).await;
                 match delivered.map_err(UpstreamSendError::after_call_sent)? {
                     Ok(exchange) => Box::pin(relay_until_response(forward_ctx, exchange, responder)).await.map(Ok),
                     Err(text) => Ok(Err(text)),
@@ -198,11 +218,11 @@ impl CallRounds<'_> {
         recorder.set_request(request);
         recorder.set_subject(ctx, subject.target(), subject.arguments());
         let binding = SuspendedCallBinding::of(ctx, request, subject);
-        client_input::build_suspended_call(forward_ctx, link_epoch, requests, exchange, (binding, recorder))
+        call_suspension::build_suspended_call(forward_ctx, link_epoch, requests, exchange, (binding, recorder))
             .ok_or_else(cannot_ask_error)
     }
 
-    /// Turns the outcome of forwarding into the result of the call.
+    /// Turns the outcome of forwarding into the outcome of the round.
     async fn handle_forward_outcome(
         &self,
         forward_ctx: &ForwardContext<'_>,
@@ -210,63 +230,59 @@ impl CallRounds<'_> {
         ended: ForwardOutcome,
         exchange: Option<UpstreamResponse>,
         responder: &mut Responder,
-    ) -> Result<AllowedCallResult, UpstreamSendError> {
+    ) -> Result<RoundOutcome, UpstreamSendError> {
         let Self { gw, ctx, request, .. } = self;
         let (message, spans, exchange) = match (ended, exchange) {
             (ForwardOutcome::Response(message, spans), Some(exchange)) => (message, spans, exchange),
             (ForwardOutcome::ServerRequests(requests), Some(exchange)) => {
                 let mut suspended = self.suspend(forward_ctx, link_epoch, &requests, exchange)?;
                 suspended.in_flight = responder.take_in_flight_guard();
-                let text = client_input::suspend(gw, suspended)?;
-                return Ok(AllowedCallResult::LocalReply { text: gatelodge_mcp::result_response(request.id(), &text) });
+                let text = call_suspension::suspend(gw, suspended)?;
+                let text = gatelodge_mcp::result_response(request.id(), &text);
+                return Ok(RoundOutcome::Done(AllowedCallResult::LocalReply { text }));
             }
             (_, exchange) => {
                 if let Some(mut exchange) = exchange.filter(|_| ctx.forwards_cancellation()) {
                     exchange.abandon();
                 }
                 Box::pin(call_cancellation::cancel_after_hang_up(gw, ctx, forward_ctx.call)).await;
-                return Ok(AllowedCallResult::Cancelled);
+                return Ok(RoundOutcome::Done(AllowedCallResult::Cancelled));
             }
         };
-        let is_special = ctx.is_translated() || can_hold_task_or_input(&message, &spans);
-        if is_special && let Some(result) = Box::pin(self.handle_input_requests(&message)).await? {
-            return Ok(result);
+        let may_hold_task = can_hold_task_or_input(&message, &spans);
+        // An error of a stateful server may ask the user of a stateless client to open a URL.
+        let needs_check = may_hold_task || (spans.result().is_none() && ctx.passes_server_requests_in_response());
+        if needs_check && let Some(outcome) = Box::pin(self.check_tasks_and_input(&message)).await? {
+            return Ok(outcome);
         }
         let (text, outcome) = parsed_response_for_client(ctx, &message, &spans, request.id())
             .ok_or_else(|| UpstreamSendError::InvalidResponse("the response cannot be read".to_owned()))?;
-        if is_special && let RequestSubject::Tool { name, .. } = self.subject {
-            // Before the client knows of the task.
-            let progress = self.progress.as_ref().map(|progress| (forward_ctx.call.as_str(), Arc::clone(progress)));
-            Box::pin(task_ownership::record_task_owner(gw, ctx, name, &text, progress)).await;
-        }
         let status = match spans.result() {
             Some(_) => StatusCode::OK,
             None => ctx.response_status(&message, forward_ctx.call, exchange.status, &gw.settings.reply_limits),
         };
-        Ok(AllowedCallResult::Response { status, text, outcome, exchange: Box::new(exchange) })
+        let ended = AllowedCallResult::Response { status, text, outcome, exchange: Box::new(exchange) };
+        Ok(if may_hold_task { RoundOutcome::MayHaveTask(ended) } else { RoundOutcome::Done(ended) })
     }
 
-    /// Checks a response that may create a task or ask for input. Returns the result of the call if the client is to be
+    /// Checks a response that may create a task or ask for input. Returns the outcome of the round if the client is to be
     /// asked for input.
-    async fn handle_input_requests(
-        &self,
-        message: &ReceivedBody,
-    ) -> Result<Option<AllowedCallResult>, UpstreamSendError> {
+    async fn check_tasks_and_input(&self, message: &ReceivedBody) -> Result<Option<RoundOutcome>, UpstreamSendError> {
         let Self { gw, ctx, request, .. } = self;
         client_capability_check::check_response(gw, ctx, request, message)?;
-        if let Some(result) = client_input::required_input(ctx, message, &gw.settings.reply_limits)? {
-            return Ok(Some(AllowedCallResult::InputRequired { result }));
+        if let Some(result) = client_input::required_input(ctx, message, &gw.settings.reply_limits) {
+            return Ok(Some(RoundOutcome::InputRequired { result }));
         }
-        if !client_input::are_all_server_requests_allowed(gw, ctx, message).await {
+        if !input_policy::are_all_server_requests_allowed(gw, ctx, message).await {
             return Err(UpstreamSendError::InvalidResponse(
                 "the server asks for input that the policy or the client does not allow".to_owned(),
             ));
         }
         if request.method().can_request_input()
-            && let Some(text) = client_input::url_elicitation_result(gw, ctx, message).await?
+            && let Some(text) = input_policy::url_elicitation_result(gw, ctx, message).await?
         {
             let text = gatelodge_mcp::result_response(request.id(), &text);
-            return Ok(Some(AllowedCallResult::LocalReply { text }));
+            return Ok(Some(RoundOutcome::Done(AllowedCallResult::LocalReply { text })));
         }
         Ok(None)
     }

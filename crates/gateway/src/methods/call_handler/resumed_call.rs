@@ -2,25 +2,24 @@
 
 use gatelodge_mcp::http_headers::ProtocolError;
 use gatelodge_mcp::{ClientRequest, code};
+use gatelodge_mutants::mutant;
+use gatelodge_policy::AllowTerms;
 use http::StatusCode;
 
+use super::PolicyCall;
 use crate::call_recorder::CallRecorder;
-use crate::pipeline::client_input;
+use crate::pipeline::{CallReservation, input_policy};
 use crate::refusal::Refusal;
-use crate::request_context::{RequestContext, RequestSubject};
+use crate::request_context::RequestContext;
 use crate::responder::Responder;
 use crate::services::GatewayServices;
 use crate::suspended_calls::{SuspendedCall, SuspendedCallBinding};
+use crate::upstream_session::call_cancellation::cancel_suspended_call;
 
 /// Finds the suspended call that the request resumes, and returns a context with that call's session. The call's
 /// in-flight guard moves to the responder.
-pub(super) fn find_suspended_context(
-    gw: &GatewayServices,
-    ctx: &RequestContext,
-    request: &ClientRequest<'_>,
-    subject: &RequestSubject<'_>,
-    responder: &mut Responder,
-) -> Option<RequestContext> {
+pub(super) fn find_suspended_context(call: PolicyCall<'_>, responder: &mut Responder) -> Option<RequestContext> {
+    let PolicyCall { gw, ctx, request, subject } = call;
     let resumed = gw
         .suspended_calls
         .resume_context(&request_state(ctx, request)?, &SuspendedCallBinding::of(ctx, request, subject))?;
@@ -40,12 +39,8 @@ pub(super) fn request_state(ctx: &RequestContext, request: &ClientRequest<'_>) -
 }
 
 /// Removes and returns the suspended call that a request resumes; `None` if the request starts a new call.
-pub(super) fn take_suspended(
-    gw: &GatewayServices,
-    ctx: &RequestContext,
-    request: &ClientRequest<'_>,
-    subject: &RequestSubject<'_>,
-) -> Result<Option<Box<SuspendedCall>>, Refusal> {
+pub(super) fn take_suspended(call: PolicyCall<'_>) -> Result<Option<Box<SuspendedCall>>, Refusal> {
+    let PolicyCall { gw, ctx, request, subject } = call;
     let Some(state) = request_state(ctx, request) else { return Ok(None) };
     let suspended = gw.suspended_calls.take(&state, &SuspendedCallBinding::of(ctx, request, subject));
     suspended.map(|suspended| Some(Box::new(suspended))).ok_or_else(|| {
@@ -57,16 +52,56 @@ pub(super) fn take_suspended(
 
 /// Like [`take_suspended`], but ends the call if the active policy no longer allows the input responses.
 pub(super) fn recheck_suspended(
-    gw: &GatewayServices,
-    ctx: &RequestContext,
-    request: &ClientRequest<'_>,
-    subject: &RequestSubject<'_>,
+    call: PolicyCall<'_>,
     recorder: &mut CallRecorder,
 ) -> Result<Option<Box<SuspendedCall>>, Refusal> {
-    let resumed = take_suspended(gw, ctx, request, subject)?;
-    if let Err(refusal) = client_input::authorize_responses(gw, ctx, request, resumed.as_deref(), recorder) {
-        resumed.into_iter().for_each(|suspended| gw.cancel_suspended_call(*suspended));
+    let PolicyCall { gw, ctx, request, .. } = call;
+    let resumed = take_suspended(call)?;
+    if let Err(refusal) = input_policy::authorize_responses(gw, ctx, request, resumed.as_deref(), recorder) {
+        cancel_if_some(gw, resumed);
         return Err(refusal);
     }
     Ok(resumed)
+}
+
+/// Reserves the charges of a call. If that fails, nothing can resume the suspended call any more, so it is cancelled.
+pub(super) async fn reserve_or_cancel(
+    call: PolicyCall<'_>,
+    terms: AllowTerms,
+    resumed: Option<Box<SuspendedCall>>,
+    recorder: &mut CallRecorder,
+    responder: &mut Responder,
+) -> Result<(CallReservation, Option<Box<SuspendedCall>>), Refusal> {
+    match call.reserve_charges(terms, resumed.is_some(), recorder).await {
+        Ok(reservation) => Ok((reservation, resumed)),
+        Err(refusal) => {
+            if mutant!("refused-call-still-sent") {
+                Box::pin(call.send_refused(recorder, responder)).await;
+            }
+            cancel_if_some(call.gw, resumed);
+            Err(refusal)
+        }
+    }
+}
+
+fn cancel_if_some(gw: &GatewayServices, resumed: Option<Box<SuspendedCall>>) {
+    if let Some(suspended) = resumed {
+        cancel_suspended_call(gw, *suspended);
+    }
+}
+
+/// Settles the suspended call that a refused request named. After a denial nothing can resume it, so it is cancelled.
+/// After any other refusal it waits for the next request, and holds its slot again.
+pub(super) fn settle_suspended(call: PolicyCall<'_>, refusal: &Refusal, responder: &mut Responder) {
+    let PolicyCall { gw, ctx, request, subject } = call;
+    if matches!(refusal, Refusal::Denied(_)) {
+        return cancel_if_some(gw, take_suspended(call).ok().flatten());
+    }
+    let Some(state) = request_state(ctx, request) else { return };
+    if let Some(in_flight) = responder.take_in_flight_guard() {
+        let binding = SuspendedCallBinding::of(ctx, request, subject);
+        if let Err(in_flight) = gw.suspended_calls.return_in_flight_guard(&state, &binding, in_flight) {
+            responder.hold_in_flight_guard(in_flight);
+        }
+    }
 }

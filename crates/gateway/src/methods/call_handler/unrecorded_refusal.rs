@@ -4,8 +4,8 @@ use gatelodge_mcp::ClientRequest;
 use gatelodge_mutants::mutant;
 use gatelodge_store::CallOutcome;
 
-use super::EvaluatedCall;
-use super::resumed_call::take_suspended;
+use super::PolicyCall;
+use super::resumed_call::settle_suspended;
 use super::tool_listing::as_unsent_refusal;
 use crate::call_recorder::CallRecorder;
 use crate::methods::resources_subscribe;
@@ -66,20 +66,16 @@ pub(super) async fn settle(
     UnrecordedRefusal { refusal, unwritten }
 }
 
-/// Replies to a refused call and writes its row. After a denial nothing can resume the suspended call that the request
-/// named, so that is cancelled.
+/// Replies to a refused call and writes its row.
 pub(super) async fn finish_refused(
-    call: EvaluatedCall<'_>,
+    call: PolicyCall<'_>,
     recorder: CallRecorder,
-    responder: Responder,
+    mut responder: Responder,
     abort: UnrecordedRefusal,
 ) {
-    let EvaluatedCall { gw, ctx, request, subject } = call;
-    let is_denied = matches!(abort.refusal, Refusal::Denied(_));
+    let PolicyCall { gw, ctx, request, subject } = call;
+    settle_suspended(call, &abort.refusal, &mut responder);
     finish_aborted(gw, ctx, request, subject, recorder, responder, abort).await;
-    if is_denied && let Ok(Some(suspended)) = take_suspended(gw, ctx, request, subject) {
-        gw.cancel_suspended_call(*suspended);
-    }
 }
 
 /// Replies to a call that got no response, and writes the row that is left.

@@ -2,12 +2,13 @@
 
 use gatelodge_mcp::ClientRequest;
 
+use super::PolicyCall;
 use super::resumed_call::{find_suspended_context, request_state};
 use crate::call_recorder::CallRecorder;
 use crate::pipeline::authorize::early_denial;
 use crate::pipeline::{ForwardContext, abandoned_outcome, wait_or_cancel};
 use crate::refusal::Refusal;
-use crate::request_context::{RequestContext, RequestSubject};
+use crate::request_context::RequestContext;
 use crate::responder::Responder;
 use crate::services::GatewayServices;
 use crate::upstream::UpstreamSendError;
@@ -18,15 +19,13 @@ const CLIENT_LEFT_MESSAGE: &str = "the client disconnected while the call was qu
 
 /// Returns the context to use for a call if it is not the given one: with the session of a suspended call that the
 /// request resumes, or with a session that is exclusive to this call.
-pub(super) async fn prepare_own_session(
-    gw: &GatewayServices,
-    ctx: &RequestContext,
-    request: &ClientRequest<'_>,
-    subject: &RequestSubject<'_>,
+pub(super) async fn prepare_call_session(
+    call: PolicyCall<'_>,
     recorder: &CallRecorder,
     responder: &mut Responder,
 ) -> Result<Option<RequestContext>, Refusal> {
-    if let Some(suspended_ctx) = find_suspended_context(gw, ctx, request, subject, responder) {
+    let PolicyCall { gw, ctx, request, subject } = call;
+    if let Some(suspended_ctx) = find_suspended_context(call, responder) {
         return Ok(Some(suspended_ctx));
     }
     if request_state(ctx, request).is_some() || !pooled_session::needs_exclusive_session(ctx, request) {

@@ -1,4 +1,4 @@
-//! The gateway's own messages to a server, and the responses to them.
+//! Exchanges with a server on the gateway's own account: its own messages, and the responses to them.
 
 use bytes::Bytes;
 use gatelodge_json::{JsonLimits, read};
