@@ -33,7 +33,7 @@ use toml_reader::ConfigReader;
 pub use config_diagnostic::suggest_name;
 pub use config_docs_page::config_page;
 pub use gateway_section_reader::{DEFAULT_ADMIN_ADDRESS, DEFAULT_GATEWAY_ADDRESS, GatewaySection};
-pub use grants_section_reader::{FILE_GRANT_ID_PREFIX, is_valid_label, revision_list};
+pub use grants_section_reader::revision_list;
 pub use store_section_reader::{StoreSection, default_data_directory};
 pub use telemetry_section_reader::TelemetrySection;
 pub use time_syntax::{DURATION_SYNTAX, parse_duration, parse_timestamp};

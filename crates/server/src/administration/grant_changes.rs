@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use gatelodge_json::escape_for_terminal;
 use gatelodge_mcp::Revision;
 use gatelodge_store::{
-    EnforcementMode, Grant, GrantId, GrantServerAttachment, GrantToken, GrantTokenError, NewGrant, PolicyName,
-    ServerName, StoreError,
+    EnforcementMode, FILE_GRANT_ID_PREFIX, Grant, GrantId, GrantServerAttachment, GrantToken, GrantTokenError,
+    NewGrant, PolicyName, ServerName, StoreError, is_valid_grant_label,
 };
 use jiff::Timestamp;
 use serde_json::json;
 
 use super::Administration;
-use crate::config::{FILE_GRANT_ID_PREFIX, is_valid_label, suggest_name};
+use crate::config::suggest_name;
 
 /// A grant that is about to be created.
 #[derive(Debug)]
@@ -95,7 +95,7 @@ impl EditableGrant {
 
 /// Checks the label of a new grant.
 pub fn check_grant_label(label: &str) -> Result<(), ChangeGrantError> {
-    if is_valid_label(label) { Ok(()) } else { Err(ChangeGrantError::InvalidLabel) }
+    if is_valid_grant_label(label) { Ok(()) } else { Err(ChangeGrantError::InvalidLabel) }
 }
 
 impl Administration {
