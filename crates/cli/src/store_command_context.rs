@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use gatelodge_server::administration::Administration;
+use gatelodge_admin::Administration;
 use gatelodge_server::config::{self, ConfigFileEntries, GatewayConfig, StoreSection};
 use gatelodge_server::{EffectiveConfig, PolicyCache, load_stored_config, merge_config, process_environment};
 use gatelodge_store::{AdminLogEntry, Clock, OpenStoreError, Store, StoreError};
@@ -113,7 +113,7 @@ impl StoreCommandContext {
         Administration {
             stores: self.stores.clone(),
             clock: Arc::clone(&self.clock),
-            file_entries: self.config_entries(),
+            file_entries: self.config_entries().names(),
             author: process_environment::current_user(),
         }
     }

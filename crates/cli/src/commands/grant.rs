@@ -5,7 +5,7 @@ mod create_grant;
 pub mod list_grants;
 
 use anyhow::Result;
-use gatelodge_server::administration::ChangeGrantError;
+use gatelodge_admin::ChangeGrantError;
 use gatelodge_server::config;
 use gatelodge_store::{EnforcementMode, GrantServerAttachment, GrantToken};
 use jiff::Timestamp;

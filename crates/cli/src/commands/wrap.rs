@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use anyhow::Result;
 use data_encoding::HEXLOWER;
+use gatelodge_admin::header_template;
 use gatelodge_gateway::{
     ActivePolicy, GrantServerAccess, PinningSettings, UpstreamConfig, UpstreamProcessConfig, UpstreamTransport,
 };
 use gatelodge_policy::Policy;
-use gatelodge_server::{StdioGateway, header_template, process_environment};
+use gatelodge_server::{StdioGateway, process_environment};
 use gatelodge_store::{EnforcementMode, PolicyName, PolicyVersionNumber, ServerName};
 use sha2::{Digest, Sha256};
 

@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::path::Path;
 
+use gatelodge_admin::header_template::EnvironmentLookup;
+use gatelodge_admin::suggest_name;
 use gatelodge_gateway::{GrantConfig, GrantServerAccess};
 use gatelodge_mcp::Revision;
 use gatelodge_store::{
@@ -12,13 +14,12 @@ use gatelodge_store::{
 };
 use jiff::Timestamp;
 
-use super::config_diagnostic::{ConfigDiagnostic, ConfigDiagnosticCode, suggest_name};
+use super::config_diagnostic::{ConfigDiagnostic, ConfigDiagnosticCode};
 use super::config_sections::RawGrant;
 use super::policies_section_reader::PoliciesSection;
 use super::servers_section_reader::ServersSection;
 use super::time_syntax::parse_timestamp;
 use super::toml_reader::{ConfigReader, SpannedValue};
-use crate::header_template::EnvironmentLookup;
 use crate::input_file::FileStamp;
 
 /// Everything that grants refer to: servers, policies, files and environment variables.

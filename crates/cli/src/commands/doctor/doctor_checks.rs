@@ -6,10 +6,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use gatelodge_admin::header_template;
 use gatelodge_gateway::{UpstreamConfig, UpstreamProcessConfig, UpstreamTransport, fits_tool_name_limit};
 use gatelodge_server::config::{ConfigFileEntries, GatewaySection, StoreSection};
 use gatelodge_server::{
-    EffectiveConfig, GatewayStatusFile, PolicyCache, StoredConfig, header_template, load_stored_config, merge_config,
+    EffectiveConfig, GatewayStatusFile, PolicyCache, StoredConfig, load_stored_config, merge_config,
     missing_server_text, open_file_limit, process_environment,
 };
 use gatelodge_store::{CallLogFilter, Clock, OpenStoreError, Store};

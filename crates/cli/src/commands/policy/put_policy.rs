@@ -1,8 +1,8 @@
 //! `policy put` and `policy rollback`: store a new version of a policy and list the counters that it resets.
 
 use anyhow::Result;
+use gatelodge_admin::{CounterChange, NewPolicyVersion, PutPolicyError, PutPolicyOutcome};
 use gatelodge_policy::{DocumentFormat, Severity, lint};
-use gatelodge_server::administration::{CounterChange, NewPolicyVersion, PutPolicyError, PutPolicyOutcome};
 use gatelodge_server::input_file;
 use gatelodge_store::PolicyVersionNumber;
 use serde_json::json;
