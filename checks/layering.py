@@ -82,7 +82,7 @@ ONLY_IN = {dependency: ["store"] for dependency in SQL} | {
 # defines, and a name that it takes from a module counts as that module.
 MODULE_LAYERS: dict[str, list[list[str | tuple[str, ...]]]] = {
     "admin": [["file_entry_names", "header_template", "name_suggestion", "server_url"], ["administration"],
-              ["grant_changes", "policy_versions", "server_changes"]],
+              ["call_log_pruning", "grant_changes", "policy_versions", "server_changes", "tool_changes"]],
     "gateway": [
         ["active_policy", "runtime", "settings"], ["body"], ["telemetry"], ["upstream"], ["config_snapshot"],
         ["session"], ["refusal"], ["request_context"], ["reply"], ["responder"], ["call_recorder"], ["suspended_calls"],

@@ -1,4 +1,4 @@
-//! Shared context of the commands that use the store: the stores, the configuration file and the admin log.
+//! Shared context of the commands that use the store: the stores, the configuration file and the changes to the store.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -9,8 +9,7 @@ use anyhow::Result;
 use gatelodge_admin::Administration;
 use gatelodge_server::config::{self, ConfigFileEntries, GatewayConfig, StoreSection};
 use gatelodge_server::{EffectiveConfig, PolicyCache, load_stored_config, merge_config, process_environment};
-use gatelodge_store::{AdminLogEntry, Clock, OpenStoreError, Store, StoreError};
-use serde_json::Value;
+use gatelodge_store::{Clock, OpenStoreError, Store, StoreError};
 
 use crate::cli::StoreArgs;
 use crate::exit_code::{CommandExitCode, ExitError, UsageError};
@@ -115,17 +114,6 @@ impl StoreCommandContext {
             clock: Arc::clone(&self.clock),
             file_entries: self.config_entries().names(),
             author: process_environment::current_user(),
-        }
-    }
-
-    /// Builds an admin log entry for a change. `detail` must not contain secrets.
-    pub fn admin_log_entry(&self, action: &str, subject: &str, detail: Value) -> AdminLogEntry {
-        AdminLogEntry {
-            at: self.clock.now(),
-            by: process_environment::current_user(),
-            action: action.to_owned(),
-            subject: subject.to_owned(),
-            detail,
         }
     }
 }

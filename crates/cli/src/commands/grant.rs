@@ -61,7 +61,7 @@ fn generate_token(args: &GenerateTokenArgs) -> Result<CommandExitCode> {
 }
 
 /// Builds the error for a grant that was not created or changed.
-fn change_grant_error(error: ChangeGrantError) -> anyhow::Error {
+pub fn change_grant_error(error: ChangeGrantError) -> anyhow::Error {
     let text = error.to_string();
     let message = match error {
         ChangeGrantError::Store(error) => return error.into(),

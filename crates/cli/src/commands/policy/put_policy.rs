@@ -75,7 +75,8 @@ async fn store_version(
     Ok(CommandExitCode::Success)
 }
 
-fn put_policy_error(error: PutPolicyError) -> anyhow::Error {
+/// Builds the error for a policy version that was not stored.
+pub fn put_policy_error(error: PutPolicyError) -> anyhow::Error {
     match error {
         PutPolicyError::DefinedInFile(_) | PutPolicyError::Invalid(_) => UsageError(error.to_string()).into(),
         PutPolicyError::Store(error) => error.into(),
