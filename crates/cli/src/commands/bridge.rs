@@ -59,7 +59,7 @@ pub fn run(args: BridgeArgs) -> Result<CommandExitCode> {
         server_access: access,
         client_label: UPSTREAM_NAME.to_owned(),
     };
-    gatelodge_server::run_stdio_gateway(local, async {
+    gatelodge_server::run_stdio_gateway(std::future::ready(anyhow::Ok(local)), async {
         loop {
             tokio::time::sleep(RECORD_RETENTION).await;
             if let Ok(before) = clock.now().checked_sub(RECORD_RETENTION) {

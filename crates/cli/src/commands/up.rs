@@ -37,11 +37,12 @@ pub fn run(args: UpArgs) -> Result<CommandExitCode> {
     let clock = gatelodge_server::system_clock();
     // Absolute, because the printed commands are pasted into other shells.
     let store = StoreSection::in_directory(std::path::absolute(data)?);
-    let stores = gatelodge_server::open_store(&store, &clock).map_err(store_command_context::open_store_error)?;
-    let ctx = StoreCommandContext { stores, clock, store_config: store, config: None };
     let listen = GatewaySection { listen: args.listen, admin_listen: args.admin, ..GatewaySection::default() };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     runtime.block_on(async {
+        let stores = gatelodge_server::open_store(&store, &clock).await;
+        let stores = stores.map_err(store_command_context::open_store_error)?;
+        let ctx = StoreCommandContext { stores, clock, store_config: store, config: None };
         let demo = DemoServer::bind().await?;
         let entries = ConfigFileEntries { servers: vec![demo.upstream_config()?], ..ConfigFileEntries::default() };
         let administration = ctx.administration();

@@ -70,13 +70,13 @@ fn write_error_fix(kind: ErrorKind) -> String {
 }
 
 /// Checks that this version of the program can open the databases, and returns the opened stores.
-pub fn check_databases(
+pub async fn check_databases(
     store: &StoreSection,
     clock: &Arc<dyn Clock>,
     checks: &mut Vec<DoctorCheckResult>,
 ) -> Option<Store> {
     let name = "databases";
-    let (check, stores) = match gatelodge_server::open_existing_store(store, clock) {
+    let (check, stores) = match gatelodge_server::open_existing_store(store, clock).await {
         Ok(stores) => (DoctorCheckResult::fine(name, "the schema version matches this build"), Some(stores)),
         Err(error @ OpenStoreError::Lost { .. }) => {
             (DoctorCheckResult::wrong(name, error.to_string(), "restore it from a backup and start the gateway"), None)
