@@ -1,8 +1,8 @@
 //! Redacts entries for output. Values of environment variables and headers are never shown. Arguments and URLs are
 //! shown only if nothing in them looks like a secret.
 
-use gatelodge_server::header_template::is_credential_header;
-use gatelodge_server::server_url;
+use gatelodge_admin::header_template::is_credential_header;
+use gatelodge_admin::server_url;
 use serde_json::{Map, Value, json};
 
 use crate::diagnostic_report;

@@ -1,4 +1,4 @@
-//! Shared context of the commands that use the store: the stores, the configuration file and the admin log.
+//! Shared context of the commands that use the store: the stores, the configuration file and the changes to the store.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use gatelodge_server::administration::Administration;
+use gatelodge_admin::Administration;
 use gatelodge_server::config::{self, ConfigFileEntries, GatewayConfig, StoreSection};
 use gatelodge_server::{EffectiveConfig, PolicyCache, load_stored_config, merge_config, process_environment};
-use gatelodge_store::{AdminLogEntry, Clock, OpenStoreError, Store, StoreError};
-use serde_json::Value;
+use gatelodge_store::{Clock, OpenStoreError, Store, StoreError};
+use tokio::runtime::Runtime;
 
 use crate::cli::StoreArgs;
 use crate::exit_code::{CommandExitCode, ExitError, UsageError};
@@ -73,17 +73,17 @@ pub fn resolve_store_config(args: &StoreArgs, config: Option<&GatewayConfig>) ->
 
 impl StoreCommandContext {
     /// Opens the store.
-    pub fn open(args: &StoreArgs, mode: StoreCreationMode) -> Result<Result<Self, InvalidConfigError>> {
+    async fn open(args: &StoreArgs, mode: StoreCreationMode) -> Result<Result<Self, InvalidConfigError>> {
         let config = match load_config(args)? {
             Ok(config) => config,
             Err(error) => return Ok(Err(error)),
         };
         let store = resolve_store_config(args, config.as_ref())?;
-        refuse_missing_store(&store, config.as_ref())?;
+        refuse_missing_store(&store, config.as_ref()).await?;
         let clock = gatelodge_server::system_clock();
         let opened = match mode {
-            StoreCreationMode::Existing => gatelodge_server::open_existing_store(&store, &clock),
-            StoreCreationMode::CreateIfMissing => gatelodge_server::open_store(&store, &clock),
+            StoreCreationMode::Existing => gatelodge_server::open_existing_store(&store, &clock).await,
+            StoreCreationMode::CreateIfMissing => gatelodge_server::open_store(&store, &clock).await,
         };
         match opened {
             Ok(stores) => Ok(Ok(Self { stores, clock, store_config: store, config })),
@@ -113,19 +113,8 @@ impl StoreCommandContext {
         Administration {
             stores: self.stores.clone(),
             clock: Arc::clone(&self.clock),
-            file_entries: self.config_entries(),
+            file_entries: self.config_entries().names(),
             author: process_environment::current_user(),
-        }
-    }
-
-    /// Builds an admin log entry for a change. `detail` must not contain secrets.
-    pub fn admin_log_entry(&self, action: &str, subject: &str, detail: Value) -> AdminLogEntry {
-        AdminLogEntry {
-            at: self.clock.now(),
-            by: process_environment::current_user(),
-            action: action.to_owned(),
-            subject: subject.to_owned(),
-            detail,
         }
     }
 }
@@ -138,9 +127,9 @@ pub fn open_store_error(error: OpenStoreError) -> anyhow::Error {
 
 /// Returns an error if the store is missing while the configured gateway is running: that gateway would never see a
 /// store that is created now.
-fn refuse_missing_store(store: &StoreSection, config: Option<&GatewayConfig>) -> Result<()> {
+async fn refuse_missing_store(store: &StoreSection, config: Option<&GatewayConfig>) -> Result<()> {
     let Some(config) = config else { return Ok(()) };
-    if gatelodge_server::has_store(store) || !block_on(is_gateway_up(config.gateway.admin_listen))? {
+    if gatelodge_server::has_store(store).await || !is_gateway_up(config.gateway.admin_listen).await? {
         return Ok(());
     }
     let (data, admin) = (store.data.display(), config.gateway.admin_listen);
@@ -162,10 +151,12 @@ pub fn with_store(
     mode: StoreCreationMode,
     work: impl AsyncFnOnce(StoreCommandContext) -> Result<CommandExitCode>,
 ) -> Result<CommandExitCode> {
-    match StoreCommandContext::open(args, mode)? {
-        Ok(ctx) => block_on(work(ctx)),
-        Err(InvalidConfigError) => Err(invalid_config_error()),
-    }
+    block_on(async {
+        match StoreCommandContext::open(args, mode).await? {
+            Ok(ctx) => work(ctx).await,
+            Err(InvalidConfigError) => Err(invalid_config_error()),
+        }
+    })
 }
 
 /// Builds the error for a configuration whose errors have been printed.
@@ -176,7 +167,12 @@ pub fn invalid_config_error() -> anyhow::Error {
 
 /// Runs a future to completion on its own runtime.
 pub fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
-    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)
+    command_runtime()?.block_on(work)
+}
+
+/// Creates a runtime for a command that waits in several places.
+pub fn command_runtime() -> Result<Runtime> {
+    Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?)
 }
 
 /// Builds the error for an entry that is defined in the configuration file.

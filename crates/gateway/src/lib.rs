@@ -88,23 +88,23 @@ impl Gateway {
         self.services().config.snapshot()
     }
 
-    /// Serves clients, and the admin listener if there is one, until [`Gateway::stop`] is called; then waits a limited
-    /// time for running calls to finish.
+    /// Serves clients, and health and metrics if there is a listener for them, until [`Gateway::stop`] is called; then
+    /// waits a limited time for running calls to finish.
     ///
     /// # Errors
     /// Accepting on a listener failed.
-    pub async fn run(self: &Arc<Self>, clients: TcpListener, admin: Option<TcpListener>) -> std::io::Result<()> {
+    pub async fn run(self: &Arc<Self>, clients: TcpListener, monitoring: Option<TcpListener>) -> std::io::Result<()> {
         let services = self.services();
         services.start_telemetry();
         let accept = |listener, role| accept_connections(Arc::clone(&self.transport_state), listener, role);
         let listening = async {
-            let admin = async {
-                match admin {
-                    Some(admin) => accept(admin, ListenerRole::Admin).await,
+            let monitoring = async {
+                match monitoring {
+                    Some(monitoring) => accept(monitoring, ListenerRole::Monitoring).await,
                     None => Ok(()),
                 }
             };
-            tokio::try_join!(accept(clients, ListenerRole::Mcp), admin)
+            tokio::try_join!(accept(clients, ListenerRole::Mcp), monitoring)
         };
         tokio::select! {
             ended = listening => ended?,

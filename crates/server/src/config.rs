@@ -17,23 +17,23 @@ mod toml_reader;
 use std::path::Path;
 use std::sync::Arc;
 
+use gatelodge_admin::header_template::EnvironmentLookup;
+use gatelodge_admin::{FileEntryNames, FileGrantName};
 use gatelodge_gateway::{ActivePolicy, GrantConfig, UpstreamConfig};
 use gatelodge_policy::Severity;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::document_diagnostic::{DiagnosticJson, DiagnosticRef};
-use crate::header_template::EnvironmentLookup;
 use crate::input_file::{self, FileStamp, InputFileError, InputFileText};
 use crate::policy_cache::PolicyCache;
 use config_diagnostic::{ConfigDiagnostic, ConfigDiagnosticCode};
 use config_sections::{RawAdmin, RawGateway, RawGrant, RawPolicy, RawServer, RawStore, RawTelemetry};
 use toml_reader::ConfigReader;
 
-pub use config_diagnostic::suggest_name;
 pub use config_docs_page::config_page;
 pub use gateway_section_reader::{DEFAULT_ADMIN_ADDRESS, DEFAULT_GATEWAY_ADDRESS, GatewaySection};
-pub use grants_section_reader::{FILE_GRANT_ID_PREFIX, is_valid_label, revision_list};
+pub use grants_section_reader::revision_list;
 pub use store_section_reader::{StoreSection, default_data_directory};
 pub use telemetry_section_reader::TelemetrySection;
 pub use time_syntax::{DURATION_SYNTAX, parse_duration, parse_timestamp};
@@ -60,6 +60,18 @@ pub struct ConfigFileEntries {
     pub policies: Vec<Arc<ActivePolicy>>,
     /// `[[grants]]`.
     pub grants: Vec<GrantConfig>,
+}
+
+impl ConfigFileEntries {
+    /// Returns the names that are taken.
+    pub fn names(&self) -> FileEntryNames {
+        let grant_name = |grant: &GrantConfig| FileGrantName { id: grant.id.clone(), label: grant.label.to_string() };
+        FileEntryNames {
+            servers: self.servers.iter().map(|server| server.name.clone()).collect(),
+            policies: self.policies.iter().map(|policy| policy.name.clone()).collect(),
+            grants: self.grants.iter().map(grant_name).collect(),
+        }
+    }
 }
 
 /// Diagnostics for a configuration file and its policies.

@@ -4,6 +4,8 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use gatelodge_admin::header_template::EnvironmentLookup;
+use gatelodge_admin::server_url;
 use gatelodge_gateway::{
     ActivePolicy, GrantConfig, GrantServerAccess, PinningSettings, UpstreamConfig, UpstreamHttpConfig,
     UpstreamTransport,
@@ -12,9 +14,8 @@ use gatelodge_store::{EnforcementMode, Grant, GrantServerAttachment, Store, Stor
 use jiff::Timestamp;
 
 use crate::config::ConfigFileEntries;
-use crate::header_template::{self, EnvironmentLookup};
+use crate::header_expansion;
 use crate::policy_cache::PolicyCache;
-use crate::server_url;
 
 /// Configuration entries read from the store.
 #[derive(Debug, Default)]
@@ -103,7 +104,7 @@ impl EffectiveConfig {
             .headers
             .iter()
             .map(|(header, value)| {
-                header_template::expand_header(header, value, environment).map_err(|error| error.message(header))
+                header_expansion::expand_header(header, value, environment).map_err(|error| error.message(header))
             })
             .collect();
         match injected {

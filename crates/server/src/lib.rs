@@ -5,14 +5,12 @@
 //! serves one client on standard input and output. The configuration file and the store together make the
 //! [`EffectiveConfig`].
 
-pub mod administration;
 pub mod config;
-pub mod header_template;
+pub mod header_expansion;
 pub mod input_file;
 pub mod open_file_limit;
 pub mod process_environment;
 pub mod process_supervisor;
-pub mod server_url;
 
 mod config_reload;
 mod count_noun;

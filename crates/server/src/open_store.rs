@@ -1,4 +1,7 @@
 //! Opens the store that the configuration names.
+//!
+//! The functions are async, because a backend may connect to another machine, and its connections belong to the runtime that
+//! made them. Callers therefore use a store on the runtime on which they opened it.
 
 use std::sync::Arc;
 
@@ -7,7 +10,7 @@ use gatelodge_store::{Clock, OpenStoreError, Store};
 use crate::config::StoreSection;
 
 /// Returns whether there is a store.
-pub fn has_store(config: &StoreSection) -> bool {
+pub async fn has_store(config: &StoreSection) -> bool {
     Store::sqlite_exists(&config.data)
 }
 
@@ -15,7 +18,7 @@ pub fn has_store(config: &StoreSection) -> bool {
 ///
 /// # Errors
 /// See [`OpenStoreError`].
-pub fn open_store(config: &StoreSection, clock: &Arc<dyn Clock>) -> Result<Store, OpenStoreError> {
+pub async fn open_store(config: &StoreSection, clock: &Arc<dyn Clock>) -> Result<Store, OpenStoreError> {
     Store::open_sqlite(&config.data, config.durability, Arc::clone(clock))
 }
 
@@ -23,6 +26,6 @@ pub fn open_store(config: &StoreSection, clock: &Arc<dyn Clock>) -> Result<Store
 ///
 /// # Errors
 /// See [`OpenStoreError`].
-pub fn open_existing_store(config: &StoreSection, clock: &Arc<dyn Clock>) -> Result<Store, OpenStoreError> {
+pub async fn open_existing_store(config: &StoreSection, clock: &Arc<dyn Clock>) -> Result<Store, OpenStoreError> {
     Store::open_existing_sqlite(&config.data, config.durability, Arc::clone(clock))
 }

@@ -3,13 +3,14 @@
 
 use std::time::Duration;
 
+use gatelodge_admin::header_template::EnvironmentLookup;
+use gatelodge_admin::server_url;
 use gatelodge_gateway::{InjectedHeader, OtlpTraceConfig};
 use http::Uri;
 use tracing::warn;
 
 use crate::config::TelemetrySection;
-use crate::header_template::{self, EnvironmentLookup};
-use crate::server_url;
+use crate::header_expansion;
 
 const TRACES_PATH: &str = "/v1/traces";
 const SERVICE_NAME_KEY: &str = "service.name";
@@ -82,7 +83,7 @@ fn headers_from_environment(lookup: TrimmedEnvironmentLookup<'_>) -> Vec<Injecte
     let mut headers = Vec::new();
     for (key, value) in parse_pairs(&text) {
         // `${` is escaped: the value is literal, and no variables are expanded in it.
-        match header_template::expand_header(&key, &value.replace("${", "$${"), &|_| None) {
+        match header_expansion::expand_header(&key, &value.replace("${", "$${"), &|_| None) {
             Ok(header) => headers.push(header),
             Err(error) => warn!("a header of {name} is ignored: {}", error.message(&key)),
         }

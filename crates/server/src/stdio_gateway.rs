@@ -36,15 +36,16 @@ pub enum RunStdioGatewayError {
 }
 
 /// Serves until the client closes standard input or a stop signal arrives. Runs `background` concurrently, and also
-/// stops when it returns.
-pub fn run_stdio_gateway(
-    params: StdioGateway,
+/// stops when it returns. `prepare` runs on the same runtime, so it can open the store.
+pub fn run_stdio_gateway<E: From<RunStdioGatewayError>>(
+    prepare: impl Future<Output = Result<StdioGateway, E>>,
     background: impl Future<Output = ()>,
-) -> Result<(), RunStdioGatewayError> {
-    let runtime = tokio::runtime::Runtime::new()?;
+) -> Result<(), E> {
+    let runtime = tokio::runtime::Runtime::new().map_err(RunStdioGatewayError::Io)?;
     let ended = runtime.block_on(async {
+        let params = prepare.await?;
         tokio::select! {
-            ended = serve_client(params) => ended,
+            ended = serve_client(params) => Ok(ended?),
             () = background => Ok(()),
         }
     });

@@ -1,6 +1,6 @@
 //! The conformance suite: the requirements that every backend must meet, one function each.
 //!
-//! A backend's test file defines a function that opens an empty store, and instantiates the suite with it:
+//! A backend's test file defines an async function that opens an empty store, and instantiates the suite with it:
 //! `gatelodge_store::conformance!(open);`.
 #![expect(missing_docs, reason = "the name of each case is a sentence")]
 #![expect(clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a suite fails by panicking")]
@@ -35,7 +35,7 @@ pub struct ConformanceBackend {
     pub temp_dir_guard: Box<dyn Any + Send + Sync>,
 }
 
-/// Generates one test per case. Takes a function that opens an empty
+/// Generates one test per case. Takes an async function that opens an empty
 /// [`ConformanceBackend`](crate::conformance::ConformanceBackend).
 #[macro_export]
 macro_rules! conformance {
@@ -130,7 +130,7 @@ macro_rules! conformance {
     ($open:path => $($area:ident::$promise:ident;)+) => {$(
         #[tokio::test(flavor = "multi_thread")]
         async fn $promise() {
-            $crate::conformance::$area::$promise(&$open()).await;
+            $crate::conformance::$area::$promise(&$open().await).await;
         }
     )+};
 }

@@ -28,11 +28,12 @@ pub use clock::{Clock, ManualClock};
 pub use memory::MemoryStore;
 pub use model::{
     AdminLogEntry, CallId, CallLogFilter, CallLogRow, CallOutcome, CallRecord, CallTimings, CategoryOverride,
-    CounterCharge, CounterKey, CounterOwner, CounterUsageRow, Durability, EnforcementMode, ExhaustedCounter, Grant,
-    GrantId, GrantServerAttachment, GrantToken, GrantTokenError, IdDigest, MAX_TASKS_PER_GRANT, NewGrant,
-    OpenStoreError, ParseNameError, PinnedDefinition, PolicyName, PolicySummary, PolicyVersionNumber, RecordKind,
-    Reservation, ReserveOutcome, ServerName, ServerTools, SessionRow, StateChangeNumber, StoreError, StoredPolicy,
-    StoredServer, TaskOwner, TokenHash, TokenHashPair, ToolDefinition,
+    CounterCharge, CounterKey, CounterOwner, CounterUsageRow, Durability, EnforcementMode, ExhaustedCounter,
+    FILE_GRANT_ID_PREFIX, Grant, GrantId, GrantServerAttachment, GrantToken, GrantTokenError, IdDigest,
+    MAX_GRANT_LABEL_CHARS, MAX_TASKS_PER_GRANT, NewGrant, OpenStoreError, ParseNameError, PinnedDefinition, PolicyName,
+    PolicySummary, PolicyVersionNumber, RecordKind, Reservation, ReserveOutcome, ServerName, ServerTools, SessionRow,
+    StateChangeNumber, StoreError, StoredPolicy, StoredServer, TaskOwner, TokenHash, TokenHashPair, ToolDefinition,
+    is_valid_grant_label,
 };
 pub use sqlite::{SqliteLedger, SqliteStateStore};
 pub use store::Store;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use gatelodge_store::conformance::{ConformanceBackend, conformance_support};
 use gatelodge_store::{ManualClock, Store};
 
-fn open() -> ConformanceBackend {
+async fn open() -> ConformanceBackend {
     let clock = Arc::new(ManualClock::at(conformance_support::timestamp(conformance_support::START_TIME)));
     ConformanceBackend { store: Store::memory(clock.clone()), clock, temp_dir_guard: Box::new(()) }
 }

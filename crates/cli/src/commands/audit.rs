@@ -1,6 +1,7 @@
 //! `gatelodge audit …`: verifies, exports and prunes the call log and the admin log.
 
-use anyhow::{Context, Result};
+use anyhow::Result;
+use gatelodge_admin::{PruneCallsError, PrunedCalls};
 use gatelodge_server::config::{DURATION_SYNTAX, parse_duration};
 use gatelodge_store::ChainReport;
 use serde_json::json;
@@ -95,16 +96,8 @@ fn prune(args: PruneLogArgs) -> Result<CommandExitCode> {
         UsageError(format!("`{}` is not a duration: write {DURATION_SYNTAX}", escape_for_terminal(&args.older)))
     })?;
     store_command_context::with_store(&args.store, StoreCreationMode::Existing, async |ctx| {
-        let before =
-            ctx.clock.now().checked_sub(length).map_err(|_| UsageError("the date is out of range".to_owned()))?;
-        let rows = ctx.stores.call_log.prune(before).await?;
-        if rows > 0 {
-            // The admin log is another file, so this entry is not written atomically with the removal. The call log
-            // has its own `pruned` row.
-            let entry = ctx.admin_log_entry("audit.prune", "calls", json!({"before": before, "rows": rows}));
-            let appended = ctx.stores.admin_log.append(entry).await;
-            appended.context("removed the rows, but cannot write the admin log")?;
-        }
+        let pruned = ctx.administration().prune_calls(length).await;
+        let PrunedCalls { rows, before } = pruned.map_err(prune_calls_error)?;
         if args.json {
             stdout_output::print_json(&json!({"rows": rows, "before": before}))?;
         } else {
@@ -112,4 +105,13 @@ fn prune(args: PruneLogArgs) -> Result<CommandExitCode> {
         }
         Ok(CommandExitCode::Success)
     })
+}
+
+fn prune_calls_error(error: PruneCallsError) -> anyhow::Error {
+    let text = error.to_string();
+    match error {
+        PruneCallsError::DateOutOfRange => UsageError(text).into(),
+        PruneCallsError::NotLogged(cause) => anyhow::Error::new(cause).context(text),
+        PruneCallsError::Store(error) => error.into(),
+    }
 }

@@ -11,11 +11,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
+use gatelodge_admin::server_url;
 use gatelodge_gateway::{
     ActivePolicy, GrantServerAccess, PinningSettings, UpstreamConfig, UpstreamHttpConfig, UpstreamTransport,
 };
 use gatelodge_policy::{DocumentFormat, parse};
-use gatelodge_server::{StdioGateway, header_template, process_environment, server_url};
+use gatelodge_server::{StdioGateway, header_expansion, process_environment};
 use gatelodge_store::{EnforcementMode, PolicyVersionNumber, Store};
 
 use crate::cli::BridgeArgs;
@@ -38,7 +39,7 @@ pub fn run(args: BridgeArgs) -> Result<CommandExitCode> {
     let url = server_url::parse_server_url(&args.url)
         .map_err(|error| UsageError(format!("{}; {}", error.message(), error.help())))?;
     let token = read_token(&args)?;
-    let token = header_template::expand_header("authorization", "Bearer ${TOKEN}", &|_| Some(token.clone()))
+    let token = header_expansion::expand_header("authorization", "Bearer ${TOKEN}", &|_| Some(token.clone()))
         .map_err(|_| UsageError("cannot send the token in a header: it must be one line of plain text".to_owned()))?;
     let policy = parse(ALLOW_ALL_POLICY.as_bytes(), DocumentFormat::Json)
         .map_err(|_| anyhow::anyhow!("cannot read the built-in policy"))?;
@@ -58,7 +59,7 @@ pub fn run(args: BridgeArgs) -> Result<CommandExitCode> {
         server_access: access,
         client_label: UPSTREAM_NAME.to_owned(),
     };
-    gatelodge_server::run_stdio_gateway(local, async {
+    gatelodge_server::run_stdio_gateway(std::future::ready(anyhow::Ok(local)), async {
         loop {
             tokio::time::sleep(RECORD_RETENTION).await;
             if let Ok(before) = clock.now().checked_sub(RECORD_RETENTION) {

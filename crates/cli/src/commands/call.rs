@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use gatelodge_server::{process_environment, server_url};
+use gatelodge_admin::server_url;
+use gatelodge_server::process_environment;
 use http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use serde_json::Value;
 

@@ -8,11 +8,12 @@ mod write_client_config;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
+use gatelodge_admin::server_url;
 use gatelodge_clients::{
     ClientConfigLocation, ClientConnectionMethod, ClientProfile, GatewayEntry, OperatingSystem, UserDirectories,
     config_snippet, shorten_home,
 };
-use gatelodge_server::{process_environment, server_url};
+use gatelodge_server::process_environment;
 use gatelodge_store::GrantToken;
 use serde_json::{Map, Value, json};
 

@@ -73,7 +73,7 @@ async fn run_checks(args: &DoctorArgs) -> Result<Vec<DoctorCheckResult>> {
     let listen = config.as_ref().map(|config| config.gateway.clone());
     let status = gatelodge_server::find_running_gateway(&store.data);
     checks.push(doctor_checks::check_data_directory(&store.data, listen.as_ref()).await);
-    let stores = doctor_checks::check_databases(&store, &clock, &mut checks);
+    let stores = doctor_checks::check_databases(&store, &clock, &mut checks).await;
     if let Some(stores) = &stores {
         checks.push(doctor_checks::check_clock(stores, clock.as_ref(), args.json).await);
         checks.extend(doctor_checks::check_variables(stores).await);

@@ -5,7 +5,7 @@ mod create_grant;
 pub mod list_grants;
 
 use anyhow::Result;
-use gatelodge_server::administration::ChangeGrantError;
+use gatelodge_admin::ChangeGrantError;
 use gatelodge_server::config;
 use gatelodge_store::{EnforcementMode, GrantServerAttachment, GrantToken};
 use jiff::Timestamp;
@@ -61,7 +61,7 @@ fn generate_token(args: &GenerateTokenArgs) -> Result<CommandExitCode> {
 }
 
 /// Builds the error for a grant that was not created or changed.
-fn change_grant_error(error: ChangeGrantError) -> anyhow::Error {
+pub fn change_grant_error(error: ChangeGrantError) -> anyhow::Error {
     let text = error.to_string();
     let message = match error {
         ChangeGrantError::Store(error) => return error.into(),

@@ -8,7 +8,7 @@ mod format_policy;
 mod import_intercept_policy;
 mod list_policies;
 mod print_policy_schema;
-mod put_policy;
+pub mod put_policy;
 mod run_policy_cases;
 
 use anyhow::Result;

@@ -11,10 +11,11 @@ mod server_json;
 use std::path::Path;
 
 use anyhow::Result;
+use gatelodge_admin::server_url;
 use gatelodge_catalogue::{
     ConnectionAdvice, PackageReference, PrecheckVerdict, ServerCatalogueEntry, StarterPolicyStrictness, precheck,
 };
-use gatelodge_server::{input_file, server_url};
+use gatelodge_server::input_file;
 use serde_json::{Value, json};
 
 use self::manifest_tools::ManifestTools;

@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use gatelodge_admin::server_url;
 use gatelodge_catalogue::{
     Classification, ReadToolError, ServerContext, StarterPolicyStrictness, ToolListEntry, classify, policy_scaffold,
     read_tools,
 };
 use gatelodge_gateway::UpstreamConfig;
-use gatelodge_server::{process_environment, server_url};
+use gatelodge_server::process_environment;
 use http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use serde_json::json;
 

@@ -46,12 +46,14 @@ pub fn run(args: ServeArgs) -> Result<CommandExitCode> {
     }
     logging::start_logging(&args.log)?;
     let clock = gatelodge_server::system_clock();
-    let stores =
-        gatelodge_server::open_store(&config.store, &clock).map_err(store_command_context::open_store_error)?;
     let file = Some(GatewayConfigFile { path, files: config.files, policies });
     let plan = GatewayStartup { gateway: config.gateway, store: config.store, entries: config.entries, file };
     // Connections are served by the workers' own threads; this runtime is for the rest.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-    runtime.block_on(gatelodge_server::run_gateway(plan, stores, clock, |_| ()))?;
+    runtime.block_on(async {
+        let stores = gatelodge_server::open_store(&plan.store, &clock).await;
+        let stores = stores.map_err(store_command_context::open_store_error)?;
+        anyhow::Ok(gatelodge_server::run_gateway(plan, stores, clock, |_| ()).await?)
+    })?;
     Ok(CommandExitCode::Success)
 }

@@ -9,9 +9,9 @@ pub mod test_server_connection;
 mod tool_risks;
 
 use anyhow::Result;
+use gatelodge_admin::{ChangeServerError, header_template, server_url};
 use gatelodge_gateway::UpstreamTransport;
-use gatelodge_server::administration::ChangeServerError;
-use gatelodge_server::{StoredConfig, load_stored_config, server_url};
+use gatelodge_server::{StoredConfig, load_stored_config};
 use gatelodge_store::{ServerName, StoreError, StoredServer};
 use jiff::Timestamp;
 use serde::Serialize;
@@ -140,11 +140,7 @@ fn view_of_stored(server: &StoredServer, stored: &StoredConfig) -> ServerView {
         name: server.name.to_string(),
         url: server_url::redact_url(&server.url),
         headers: server.headers.keys().cloned().collect(),
-        variables: server
-            .headers
-            .values()
-            .flat_map(|value| gatelodge_server::header_template::referenced_variables(value))
-            .collect(),
+        variables: server.headers.values().flat_map(|value| header_template::referenced_variables(value)).collect(),
         log_arguments: server.log_arguments,
         source: "store",
         created_at: Some(server.created_at),

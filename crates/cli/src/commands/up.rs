@@ -1,17 +1,19 @@
 //! `gatelodge up`: starts a gateway with a demo server, so that users can try out an allowed call, a refused call and a
 //! call that exceeds a limit.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
+use gatelodge_admin::{Administration, ChangeGrantError, GrantRequest, NewPolicyVersion};
+use gatelodge_policy::DocumentFormat;
+use gatelodge_server::GatewayStartup;
 use gatelodge_server::config::{self, ConfigFileEntries, GatewaySection, StoreSection};
-use gatelodge_server::{GatewayStartup, process_environment};
-use gatelodge_store::{
-    EnforcementMode, GrantServerAttachment, GrantToken, NewGrant, PolicyVersionNumber, StoreError, StoredPolicy,
-};
-use serde_json::json;
+use gatelodge_store::{EnforcementMode, GrantServerAttachment, GrantToken, PolicyName, StoreError};
 
+use super::grant::change_grant_error;
+use super::policy::put_policy::put_policy_error;
 use crate::cli::UpArgs;
 use crate::demo_server::{self, DemoServer};
 use crate::exit_code::{CommandExitCode, UsageError};
@@ -35,15 +37,17 @@ pub fn run(args: UpArgs) -> Result<CommandExitCode> {
     let clock = gatelodge_server::system_clock();
     // Absolute, because the printed commands are pasted into other shells.
     let store = StoreSection::in_directory(std::path::absolute(data)?);
-    let stores = gatelodge_server::open_store(&store, &clock).map_err(store_command_context::open_store_error)?;
-    let ctx = StoreCommandContext { stores, clock, store_config: store, config: None };
     let listen = GatewaySection { listen: args.listen, admin_listen: args.admin, ..GatewaySection::default() };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     runtime.block_on(async {
+        let stores = gatelodge_server::open_store(&store, &clock).await;
+        let stores = stores.map_err(store_command_context::open_store_error)?;
+        let ctx = StoreCommandContext { stores, clock, store_config: store, config: None };
         let demo = DemoServer::bind().await?;
         let entries = ConfigFileEntries { servers: vec![demo.upstream_config()?], ..ConfigFileEntries::default() };
-        ensure_policy(&ctx).await.context("cannot store the policy")?;
-        let token = renew_grant(&ctx).await.context("cannot create the grant")?;
+        let administration = ctx.administration();
+        ensure_policy(&administration).await.context("cannot store the policy")?;
+        let token = renew_grant(&administration).await.context("cannot create the grant")?;
         let plan = GatewayStartup { gateway: listen, store: ctx.store_config.clone(), entries, file: None };
         let ready = |address| print_instructions(address, &token, &ctx.store_config);
         let serving = gatelodge_server::run_gateway(plan, ctx.stores.clone(), Arc::clone(&ctx.clock), ready);
@@ -56,24 +60,14 @@ pub fn run(args: UpArgs) -> Result<CommandExitCode> {
 }
 
 /// Stores the demo policy unless it already exists, so that the user's changes to it are kept.
-async fn ensure_policy(ctx: &StoreCommandContext) -> Result<()> {
-    let name = demo_server::DEMO_NAME.parse()?;
-    match ctx.stores.policies.get(&name, None).await {
+async fn ensure_policy(administration: &Administration) -> Result<()> {
+    let name: PolicyName = demo_server::DEMO_NAME.parse()?;
+    match administration.stores.policies.get(&name, None).await {
         Ok(_) => Ok(()),
         Err(StoreError::NotFound(_)) => {
-            let policy = StoredPolicy {
-                name,
-                version: PolicyVersionNumber(0),
-                text: demo_server::DEMO_POLICY.to_owned(),
-                is_yaml: false,
-                restores: None,
-                created_at: ctx.clock.now(),
-                created_by: process_environment::current_user(),
-            };
-            ctx.stores
-                .policies
-                .put(policy, ctx.admin_log_entry("policy.put", demo_server::DEMO_NAME, json!({})))
-                .await?;
+            let (text, format) = (demo_server::DEMO_POLICY.to_owned(), DocumentFormat::Json);
+            let new_version = NewPolicyVersion { name, text, format, restores: None };
+            administration.put_policy(new_version, "policy.put").await.map_err(put_policy_error)?;
             Ok(())
         }
         Err(error) => Err(error.into()),
@@ -81,32 +75,24 @@ async fn ensure_policy(ctx: &StoreCommandContext) -> Result<()> {
 }
 
 /// Creates the demo grant or, if it exists, gives it a new token. An existing grant keeps its counters.
-async fn renew_grant(ctx: &StoreCommandContext) -> Result<GrantToken> {
-    let token = GrantToken::random()?;
-    let (server, policy) = (demo_server::DEMO_NAME.parse()?, Some(demo_server::DEMO_NAME.parse()?));
-    match ctx.stores.grants.get(demo_server::DEMO_NAME).await {
-        Ok(grant) => {
-            let entry = ctx.admin_log_entry("grant.rotate", demo_server::DEMO_NAME, json!({"id": grant.id}));
-            ctx.stores.grants.rotate(&grant.id, token.hash(), None, entry).await?;
-        }
-        Err(StoreError::NotFound(_)) => {
-            let grant = NewGrant {
+async fn renew_grant(administration: &Administration) -> Result<GrantToken> {
+    match administration.find_editable_grant(demo_server::DEMO_NAME).await {
+        Ok(grant) => administration.rotate_grant(&grant, None).await.map_err(change_grant_error),
+        Err(ChangeGrantError::Store(StoreError::NotFound(_)) | ChangeGrantError::Revoked { .. }) => {
+            // The server is not in the store: only this process serves it.
+            let (server, policy) = (demo_server::DEMO_NAME.parse()?, Some(demo_server::DEMO_NAME.parse()?));
+            let request = GrantRequest {
                 label: demo_server::DEMO_NAME.to_owned(),
-                labels: Default::default(),
-                token: token.hash(),
+                labels: BTreeMap::new(),
                 attachments: vec![GrantServerAttachment { server, policy, mode: EnforcementMode::Enforce }],
-                created_at: ctx.clock.now(),
                 expires_at: None,
                 minimum_revision: None,
             };
-            ctx.stores
-                .grants
-                .create(grant, ctx.admin_log_entry("grant.create", demo_server::DEMO_NAME, json!({})))
-                .await?;
+            let created = administration.create_grant(request).await.map_err(change_grant_error)?;
+            Ok(created.token)
         }
-        Err(error) => return Err(error.into()),
+        Err(error) => Err(change_grant_error(error)),
     }
-    Ok(token)
 }
 
 fn print_instructions(address: SocketAddr, token: &GrantToken, store: &StoreSection) {

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use anyhow::Result;
 use data_encoding::HEXLOWER;
+use gatelodge_admin::header_template;
 use gatelodge_gateway::{
     ActivePolicy, GrantServerAccess, PinningSettings, UpstreamConfig, UpstreamProcessConfig, UpstreamTransport,
 };
 use gatelodge_policy::Policy;
-use gatelodge_server::{StdioGateway, header_template, process_environment};
+use gatelodge_server::{StdioGateway, process_environment};
 use gatelodge_store::{EnforcementMode, PolicyName, PolicyVersionNumber, ServerName};
 use sha2::{Digest, Sha256};
 
@@ -44,12 +45,16 @@ pub fn run(args: WrapArgs) -> Result<CommandExitCode> {
     };
     let store_config = store_command_context::resolve_store_config(&args.store, config.as_ref())?;
     let clock = gatelodge_server::system_clock();
-    let store = gatelodge_server::open_store(&store_config, &clock).map_err(store_command_context::open_store_error)?;
     let mode = if args.observe { EnforcementMode::Observe } else { EnforcementMode::Enforce };
     let access = GrantServerAccess { policy: Some(Arc::new(active_policy(&args.policy, policy)?)), mode };
     // A clone, so that the store is closed here, after the gateway: closing it writes the queued rows.
-    let local = StdioGateway { store: store.clone(), clock, server, server_access: access, client_label: args.label };
-    gatelodge_server::run_stdio_gateway(local, std::future::pending())?;
+    let mut opened = None;
+    let prepare = async {
+        let store = gatelodge_server::open_store(&store_config, &clock).await;
+        let store = opened.insert(store.map_err(store_command_context::open_store_error)?).clone();
+        anyhow::Ok(StdioGateway { store, clock, server, server_access: access, client_label: args.label })
+    };
+    gatelodge_server::run_stdio_gateway(prepare, std::future::pending())?;
     Ok(CommandExitCode::Success)
 }
 

@@ -3,12 +3,11 @@
 
 use std::ops::Range;
 
-/// Prefix of gatelodge tokens.
-const TOKEN_PREFIX: &str = "glt_";
+use gatelodge_store::GrantToken;
 
 /// Returns whether a string contains a token or the beginning of one.
 pub fn has_token(text: &str) -> bool {
-    text.contains(TOKEN_PREFIX)
+    text.contains(GrantToken::PREFIX)
 }
 
 /// Redacts everything in a message that looks like a token.
@@ -23,12 +22,12 @@ pub fn redact_tokens(text: String) -> String {
 /// or `;`.
 pub fn redact_spans(text: &str, secrets: &[Range<usize>]) -> Vec<u8> {
     let mut out = text.as_bytes().to_vec();
-    let tokens = text.match_indices(TOKEN_PREFIX).map(|(at, _)| {
+    let tokens = text.match_indices(GrantToken::PREFIX).map(|(at, _)| {
         let rest = text.get(at..).unwrap_or_default();
         let ends = |character: char| character.is_whitespace() || "\"'`,;[](){}<>".contains(character);
         let length = rest.find(ends).unwrap_or(rest.len());
         // The prefix alone is no secret, and our own messages name it.
-        if length == TOKEN_PREFIX.len() { at..at } else { at..at + length }
+        if length == GrantToken::PREFIX.len() { at..at } else { at..at + length }
     });
     for span in secrets.iter().cloned().chain(tokens) {
         overwrite_with_stars(out.get_mut(span).unwrap_or_default());

@@ -4,26 +4,23 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::path::Path;
 
+use gatelodge_admin::header_template::EnvironmentLookup;
+use gatelodge_admin::suggest_name;
 use gatelodge_gateway::{GrantConfig, GrantServerAccess};
 use gatelodge_mcp::Revision;
-use gatelodge_store::{EnforcementMode, GrantId, GrantToken, ServerName, TokenHash};
+use gatelodge_store::{
+    EnforcementMode, FILE_GRANT_ID_PREFIX, GrantId, GrantToken, MAX_GRANT_LABEL_CHARS, ServerName, TokenHash,
+    is_valid_grant_label,
+};
 use jiff::Timestamp;
 
-use super::config_diagnostic::{ConfigDiagnostic, ConfigDiagnosticCode, suggest_name};
-use super::config_redaction::has_token;
+use super::config_diagnostic::{ConfigDiagnostic, ConfigDiagnosticCode};
 use super::config_sections::RawGrant;
 use super::policies_section_reader::PoliciesSection;
 use super::servers_section_reader::ServersSection;
 use super::time_syntax::parse_timestamp;
 use super::toml_reader::{ConfigReader, SpannedValue};
-use crate::header_template::EnvironmentLookup;
 use crate::input_file::FileStamp;
-
-/// Prefix of the ids of grants defined in the file. The id contains the label, so a grant keeps its counters as long as
-/// its label stays the same.
-pub const FILE_GRANT_ID_PREFIX: &str = "file:";
-/// Maximum length of a label, to keep output readable.
-const MAX_LABEL_CHARS: usize = 128;
 
 /// Everything that grants refer to: servers, policies, files and environment variables.
 #[derive(Clone, Copy)]
@@ -96,22 +93,16 @@ fn read_label(raw: &RawGrant, taken: &mut HashMap<String, Range<usize>>, reader:
         reader.report(diagnostic.with_help("give one of them another label").with_related(&first, "the first is here"));
         return None;
     }
-    if !is_valid_label(value) {
+    if !is_valid_grant_label(value) {
         let diagnostic = ConfigDiagnostic::new(ConfigDiagnosticCode::BadValue, span, "this is not a valid label");
         reader.report(
-            diagnostic
-                .with_help(format!("write 1 to {MAX_LABEL_CHARS} characters; no control characters and no token")),
+            diagnostic.with_help(format!(
+                "write 1 to {MAX_GRANT_LABEL_CHARS} characters; no control characters and no token"
+            )),
         );
         return None;
     }
     Some(value.clone())
-}
-
-/// Returns whether a string can be the label of a grant. A token cannot, because labels are written to the logs.
-pub fn is_valid_label(text: &str) -> bool {
-    let length = text.chars().count();
-    let is_clean = !text.chars().any(char::is_control) && !text.starts_with(FILE_GRANT_ID_PREFIX) && !has_token(text);
-    (1..=MAX_LABEL_CHARS).contains(&length) && is_clean
 }
 
 fn read_token(

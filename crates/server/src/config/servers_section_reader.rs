@@ -5,6 +5,9 @@ use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
 
+use crate::header_expansion;
+use gatelodge_admin::header_template::{self, EnvironmentLookup, HeaderError};
+use gatelodge_admin::server_url;
 use gatelodge_gateway::{
     InjectedHeader, MIN_SECRET_BYTES, PinningSettings, UpstreamConfig, UpstreamHttpConfig, UpstreamTransport,
 };
@@ -16,8 +19,6 @@ use super::config_sections::RawServer;
 use super::gateway_section_reader::set_duration;
 use super::stdio_server_command;
 use super::toml_reader::{ConfigReader, ConfigSecretTable, SpannedValue};
-use crate::header_template::{self, EnvironmentLookup, HeaderError};
-use crate::server_url;
 
 /// Parts of messages about server names: singular, plural, and a hint about what the name is used for.
 const SERVER_NAME_MESSAGES: (&str, &str, &str) = ("server", "servers", "clients reach it at `/mcp/<name>`");
@@ -125,7 +126,7 @@ pub(super) fn read_headers(
     let mut injected = Vec::new();
     let written = written.map(|headers| headers.value.0.as_slice()).unwrap_or_default();
     for (name, value) in written {
-        match header_template::expand_header(&name.value, &value.value, environment) {
+        match header_expansion::expand_header(&name.value, &value.value, environment) {
             Ok(header) => {
                 warn_plain_secret(name, value, &header, reader);
                 injected.push(header);

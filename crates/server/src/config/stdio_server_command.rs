@@ -3,13 +3,13 @@
 use std::path::Path;
 use std::time::Duration;
 
+use gatelodge_admin::header_template::{self, EnvironmentLookup, HeaderError};
 use gatelodge_gateway::UpstreamProcessConfig;
 
 use super::config_diagnostic::{ConfigDiagnostic, ConfigDiagnosticCode};
 use super::config_sections::RawServer;
 use super::gateway_section_reader::set_duration;
 use super::toml_reader::{ConfigReader, SpannedValue};
-use crate::header_template::{self, EnvironmentLookup, HeaderError};
 
 const DEFAULT_GRACE: Duration = Duration::from_secs(2);
 

@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use etcetera::BaseStrategy;
+use gatelodge_admin::suggest_name;
 use gatelodge_store::Durability;
 
-use super::config_diagnostic::{ConfigDiagnostic, ConfigDiagnosticCode, suggest_name};
+use super::config_diagnostic::{ConfigDiagnostic, ConfigDiagnosticCode};
 use super::config_sections::RawStore;
 use super::time_syntax::{DURATION_SYNTAX, parse_duration};
 use super::toml_reader::{ConfigReader, SpannedValue};

@@ -1,13 +1,13 @@
 //! `[telemetry]`: the collector that spans are sent to. Settings that are missing in the file are read from environment
 //! variables.
 
+use gatelodge_admin::header_template::EnvironmentLookup;
 use gatelodge_gateway::InjectedHeader;
 use http::Uri;
 
 use super::config_sections::RawTelemetry;
 use super::servers_section_reader::{read_headers, read_url, warn_clear_text};
 use super::toml_reader::ConfigReader;
-use crate::header_template::EnvironmentLookup;
 
 /// Telemetry settings from the configuration file.
 #[derive(Debug, Clone, Default)]

@@ -4,11 +4,12 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::str::FromStr;
 
+use gatelodge_admin::suggest_name;
 use gatelodge_store::ParseNameError;
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
-use super::config_diagnostic::{ConfigDiagnostic, ConfigDiagnosticCode, suggest_name};
+use super::config_diagnostic::{ConfigDiagnostic, ConfigDiagnosticCode};
 use super::config_redaction::has_token;
 use super::config_sections::{current_name, former_name};
 

@@ -68,7 +68,7 @@ async fn files_are_read_only_after_writing_has_finished() {
 #[tokio::test]
 async fn only_the_changed_policy_is_compiled_again() {
     let dir = tempfile::tempdir().expect("a directory");
-    let mut reloader = reloader(dir.path());
+    let mut reloader = reloader(dir.path()).await;
     let compiled = Arc::new(Mutex::new(Vec::new()));
     let log = Arc::clone(&compiled);
     let hook = move |name: &PolicyName| log.lock().expect("no panic").push(name.to_string());
@@ -99,7 +99,7 @@ async fn a_changed_policy_file_is_compiled_without_the_others() {
     let mut policies = PolicyCache::default();
     let config = config::load_config_file(&path, &|_| None, &mut policies).expect("a file").config;
     let config = config.expect("a configuration");
-    let mut reloader = reloader(dir.path());
+    let mut reloader = reloader(dir.path()).await;
     let restart_only = (config.gateway, config.store);
     reloader.file = Some(WatchedConfig { path, files: config.files, restart_only, policies });
     let by_name = |entries: &ConfigFileEntries, name: &str| {
@@ -117,7 +117,7 @@ async fn a_changed_policy_file_is_compiled_without_the_others() {
 #[tokio::test]
 async fn connections_are_accepted_while_a_policy_compiles() {
     let dir = tempfile::tempdir().expect("a directory");
-    let mut reloader = reloader(dir.path());
+    let mut reloader = reloader(dir.path()).await;
     put_policy(&reloader.stores, "large", "deny").await;
     let (compiling, started) = tokio::sync::oneshot::channel();
     let (answered, wait) = std::sync::mpsc::channel();
@@ -152,9 +152,10 @@ async fn connections_are_accepted_while_a_policy_compiles() {
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Returns a reloader for a new gateway without servers and grants, with its stores in `data`.
-fn reloader(data: &Path) -> ConfigReloader {
+async fn reloader(data: &Path) -> ConfigReloader {
     let clock = crate::system_clock();
-    let stores = crate::open_store(&StoreSection::in_directory(data.to_owned()), &clock).expect("stores");
+    let section = StoreSection::in_directory(data.to_owned());
+    let stores = crate::open_store(&section, &clock).await.expect("stores");
     let gateway = Gateway::new(stores.clone(), Arc::clone(&clock), GatewaySettings::default());
     let status = GatewayStatusFile {
         pid: std::process::id(),

@@ -23,7 +23,7 @@ fn ledger(dir: &Path) -> SqliteLedger {
     SqliteLedger::open(dir, Durability::Process, clock()).expect("a ledger")
 }
 
-fn open() -> ConformanceBackend {
+async fn open() -> ConformanceBackend {
     let dir = tempfile::tempdir().expect("a directory");
     let clock = clock();
     let store = Store::open_sqlite(dir.path(), Durability::Process, clock.clone()).expect("a store");

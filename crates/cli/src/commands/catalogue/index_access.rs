@@ -5,11 +5,12 @@ use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
+use gatelodge_admin::server_url;
 use gatelodge_catalogue::{
     CHANGES_FILE, ConnectionAdvice, INDEX_FILE, IndexedServer, PackageIndex, PackageReference, PackageRegistry,
     PrecheckVerdict, ToolFacts, VersionComparison, index_hash, precheck,
 };
-use gatelodge_server::{config, server_url};
+use gatelodge_server::config;
 
 use super::index_change_feed;
 use crate::cli::{IndexSourceArgs, StoreArgs};

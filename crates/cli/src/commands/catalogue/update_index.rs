@@ -5,8 +5,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use gatelodge_admin::server_url;
 use gatelodge_catalogue::{IndexMetadata, PackageIndex, index_hash};
-use gatelodge_server::server_url;
 use serde_json::json;
 
 use super::index_access;

@@ -7,6 +7,7 @@ use gatelodge_clients::ClientProfile;
 use gatelodge_server::config::{self, DURATION_SYNTAX, StoreSection};
 use gatelodge_store::{CallLogFilter, CallLogRow, Store};
 use serde_json::{Map, Value, json};
+use tokio::runtime::Runtime;
 
 use super::gateway_target::GatewayTarget;
 use crate::cli::ConnectArgs;
@@ -21,6 +22,8 @@ const LOG_POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// Waits for the first request that is logged after [`FirstRequestWatch::start`].
 pub struct FirstRequestWatch {
     stores: Store,
+    /// The store was opened on it.
+    runtime: Runtime,
     filter: CallLogFilter,
     timeout: Duration,
     json: bool,
@@ -40,11 +43,11 @@ impl FirstRequestWatch {
                 gateway.data.display()
             )
         };
-        let stores = gatelodge_server::open_existing_store(&store, &gatelodge_server::system_clock())
-            .map_err(|_| UsageError(missing()))?;
-        let head = store_command_context::block_on(async {
-            stores.call_log.head().await.context("cannot read the call log")
-        })?;
+        let runtime = store_command_context::command_runtime()?;
+        let clock = gatelodge_server::system_clock();
+        let opened = runtime.block_on(gatelodge_server::open_existing_store(&store, &clock));
+        let stores = opened.map_err(|_| UsageError(missing()))?;
+        let head = runtime.block_on(stores.call_log.head()).context("cannot read the call log")?;
         let filter = CallLogFilter {
             after: Some(head.seq),
             grant: args.grant.clone(),
@@ -52,7 +55,7 @@ impl FirstRequestWatch {
             limit: usize::MAX,
             ..CallLogFilter::default()
         };
-        Ok(Self { stores, filter, timeout: time, json: args.json })
+        Ok(Self { stores, runtime, filter, timeout: time, json: args.json })
     }
 
     /// Waits for a request with a valid token, and prints its time and grant.
@@ -60,7 +63,7 @@ impl FirstRequestWatch {
         if !self.json {
             print_stderr(&format!("waiting for the first request of {}; press Ctrl-C to stop", client.name));
         }
-        let Some(row) = store_command_context::block_on(self.poll_first_request())? else {
+        let Some(row) = self.runtime.block_on(self.poll_first_request())? else {
             let help = "is the token set where the client starts, and was the client restarted?";
             return Err(UnreachableError(format!("no request came in time; {help}")).into());
         };

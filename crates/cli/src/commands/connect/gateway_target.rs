@@ -9,8 +9,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
 use anyhow::Result;
-use gatelodge_server::config::{self, suggest_name};
-use gatelodge_server::{input_file, server_url};
+use gatelodge_admin::{server_url, suggest_name};
+use gatelodge_server::{config, input_file};
 
 use crate::cli::{ConnectArgs, StoreArgs};
 use crate::diagnostic_report::escape_for_terminal;

@@ -6,10 +6,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use gatelodge_admin::header_template;
 use gatelodge_gateway::{UpstreamConfig, UpstreamProcessConfig, UpstreamTransport, fits_tool_name_limit};
 use gatelodge_server::config::{ConfigFileEntries, GatewaySection, StoreSection};
 use gatelodge_server::{
-    EffectiveConfig, GatewayStatusFile, PolicyCache, StoredConfig, header_template, load_stored_config, merge_config,
+    EffectiveConfig, GatewayStatusFile, PolicyCache, StoredConfig, load_stored_config, merge_config,
     missing_server_text, open_file_limit, process_environment,
 };
 use gatelodge_store::{CallLogFilter, Clock, OpenStoreError, Store};
@@ -69,13 +70,13 @@ fn write_error_fix(kind: ErrorKind) -> String {
 }
 
 /// Checks that this version of the program can open the databases, and returns the opened stores.
-pub fn check_databases(
+pub async fn check_databases(
     store: &StoreSection,
     clock: &Arc<dyn Clock>,
     checks: &mut Vec<DoctorCheckResult>,
 ) -> Option<Store> {
     let name = "databases";
-    let (check, stores) = match gatelodge_server::open_existing_store(store, clock) {
+    let (check, stores) = match gatelodge_server::open_existing_store(store, clock).await {
         Ok(stores) => (DoctorCheckResult::fine(name, "the schema version matches this build"), Some(stores)),
         Err(error @ OpenStoreError::Lost { .. }) => {
             (DoctorCheckResult::wrong(name, error.to_string(), "restore it from a backup and start the gateway"), None)

@@ -1,7 +1,7 @@
 //! `grant attach` and `grant detach`: change which servers a grant has access to.
 
 use anyhow::Result;
-use gatelodge_server::administration::Administration;
+use gatelodge_admin::Administration;
 use gatelodge_store::{EnforcementMode, GrantServerAttachment};
 use serde_json::json;
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use anyhow::Result;
+use gatelodge_admin::{CreatedGrant, GrantRequest, check_grant_label};
 use gatelodge_mcp::Revision;
-use gatelodge_server::administration::{CreatedGrant, GrantRequest, check_grant_label};
 use gatelodge_server::config::revision_list;
 use gatelodge_store::GrantToken;
 use jiff::Timestamp;

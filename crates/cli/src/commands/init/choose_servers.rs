@@ -1,8 +1,8 @@
 //! Chooses the clients to scan and the servers to import.
 
 use anyhow::Result;
+use gatelodge_admin::suggest_name;
 use gatelodge_clients::ClientProfile;
-use gatelodge_server::config::suggest_name;
 
 use super::client_scan::ClientScanEntry;
 use crate::cli::InitArgs;

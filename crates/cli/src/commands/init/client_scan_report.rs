@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
+use gatelodge_admin::server_url;
 use gatelodge_clients::{ClientServerEntry, shorten_home};
-use gatelodge_server::server_url;
 use serde_json::{Value, json};
 
 use super::client_scan::{ClientScan, ClientScanEntry};

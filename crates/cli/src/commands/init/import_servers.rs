@@ -4,9 +4,10 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use gatelodge_admin::{header_template, server_url};
 use gatelodge_clients::{ClientConfigEntryValue, ClientServerEntry};
 use gatelodge_server::process_environment::find_program_problem;
-use gatelodge_server::{header_template, server_url};
+
 use gatelodge_store::ServerName;
 
 use super::client_scan::{ClientConfigProblem, ClientScanEntry};

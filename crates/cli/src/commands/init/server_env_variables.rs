@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use gatelodge_admin::header_template;
 use gatelodge_clients::{ClientConfigEntryValue, ClientServerEntry};
-use gatelodge_server::header_template;
 
 /// Environment variables that affect most programs. If a server sets one of them, its value is kept in a variable with
 /// a different name, so that the gateway's own environment does not change.

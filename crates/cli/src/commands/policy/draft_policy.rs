@@ -3,8 +3,9 @@
 mod draft_report;
 
 use anyhow::Result;
+use gatelodge_admin::suggest_name;
 use gatelodge_policy::CallLogDraft;
-use gatelodge_server::config::{DURATION_SYNTAX, parse_duration, parse_timestamp, suggest_name};
+use gatelodge_server::config::{DURATION_SYNTAX, parse_duration, parse_timestamp};
 use gatelodge_server::{CallHistoryQuery, GrantCallHistory, ServerCallHistory, collect_call_history};
 use jiff::Timestamp;
 

@@ -1,8 +1,8 @@
 //! `policy put` and `policy rollback`: store a new version of a policy and list the counters that it resets.
 
 use anyhow::Result;
+use gatelodge_admin::{CounterChange, NewPolicyVersion, PutPolicyError, PutPolicyOutcome};
 use gatelodge_policy::{DocumentFormat, Severity, lint};
-use gatelodge_server::administration::{CounterChange, NewPolicyVersion, PutPolicyError, PutPolicyOutcome};
 use gatelodge_server::input_file;
 use gatelodge_store::PolicyVersionNumber;
 use serde_json::json;
@@ -75,7 +75,8 @@ async fn store_version(
     Ok(CommandExitCode::Success)
 }
 
-fn put_policy_error(error: PutPolicyError) -> anyhow::Error {
+/// Builds the error for a policy version that was not stored.
+pub fn put_policy_error(error: PutPolicyError) -> anyhow::Error {
     match error {
         PutPolicyError::DefinedInFile(_) | PutPolicyError::Invalid(_) => UsageError(error.to_string()).into(),
         PutPolicyError::Store(error) => error.into(),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use gatelodge_server::server_url;
+use gatelodge_admin::server_url;
 use serde_json::Value;
 
 use super::package_facts_source::PackageFactsSource;

@@ -1,7 +1,7 @@
 //! Parses a `server.json` from the MCP registry, in the current format or an earlier one.
 
+use gatelodge_admin::server_url;
 use gatelodge_catalogue::{PackageReference, PackageRegistry};
-use gatelodge_server::server_url;
 use serde_json::Value;
 
 /// Keys that are allowed in an argument with a fixed value. Any other key could change what the argument adds to the

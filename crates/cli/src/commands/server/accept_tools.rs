@@ -64,10 +64,7 @@ pub fn accept_tools(args: AcceptToolsArgs) -> Result<CommandExitCode> {
         let tools: Vec<(String, String)> =
             accepted.iter().filter_map(|drift| Some((drift.tool.clone(), drift.fingerprint.clone()?))).collect();
         let names: Vec<&str> = accepted.iter().map(|drift| drift.tool.as_str()).collect();
-        if !tools.is_empty() {
-            let entry = ctx.admin_log_entry("server.accept", name.as_str(), json!({"tools": tools}));
-            ctx.stores.tool_pins.accept(&name, tools.clone(), entry).await?;
-        }
+        ctx.administration().accept_tools(&name, tools).await?;
         if args.json {
             let refused: Vec<&str> = refused.iter().map(|drift| drift.tool.as_str()).collect();
             let changes: Vec<Value> = accepted.iter().map(|drift| change_json(drift)).collect();

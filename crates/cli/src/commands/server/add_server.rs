@@ -2,7 +2,7 @@
 //! stored.
 
 use anyhow::Result;
-use gatelodge_server::administration::{NewServer, NewServerError};
+use gatelodge_admin::{NewServer, NewServerError};
 use gatelodge_server::process_environment;
 
 use crate::cli::AddServerArgs;

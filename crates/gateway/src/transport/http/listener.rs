@@ -32,8 +32,8 @@ pub(crate) const MAX_HEAD_BYTES: usize = 64 << 10;
 pub(crate) enum ListenerRole {
     /// Requests from MCP clients.
     Mcp,
-    /// Requests from operators and their monitoring.
-    Admin,
+    /// Health checks and metrics.
+    Monitoring,
 }
 
 /// State shared by the requests of one connection.
@@ -164,7 +164,9 @@ async fn serve_request(
     // Only web pages send an origin.
     let origin = request.headers().get(ORIGIN).cloned();
     let response = match (role, &origin) {
-        (ListenerRole::Admin, _) => return health_endpoints::serve_health_endpoints(&state.services, &request).await,
+        (ListenerRole::Monitoring, _) => {
+            return health_endpoints::serve_health_endpoints(&state.services, &request).await;
+        }
         (ListenerRole::Mcp, Some(_)) if let Some(answer) = cors::preflight_response(&request) => answer,
         (ListenerRole::Mcp, _) => mcp_endpoint::serve(state, connection, request).await,
     };

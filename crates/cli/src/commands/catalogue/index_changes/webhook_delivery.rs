@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use data_encoding::{BASE64, HEXLOWER};
-use gatelodge_server::{input_file, process_environment, server_url};
+use gatelodge_admin::server_url;
+use gatelodge_server::{input_file, process_environment};
 use hmac::{Hmac, KeyInit, Mac};
 use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 use serde_json::json;

@@ -4,7 +4,7 @@ use gatelodge_policy::{CounterIdentity, DocumentFormat, Policy, parse};
 use gatelodge_store::{PolicyName, PolicyVersionNumber, StoreError, StoredPolicy};
 use serde_json::json;
 
-use super::Administration;
+use crate::administration::Administration;
 
 /// A policy version that is about to be stored.
 #[derive(Debug)]
@@ -83,7 +83,7 @@ impl Administration {
         action: &str,
     ) -> Result<PutPolicyOutcome, PutPolicyError> {
         let NewPolicyVersion { name, text, format, restores } = new_version;
-        if self.file_entries.policies.iter().any(|policy| policy.name == name) {
+        if self.file_entries.policies.contains(&name) {
             return Err(PutPolicyError::DefinedInFile(name));
         }
         let Ok(new) = parse(text.as_bytes(), format) else { return Err(PutPolicyError::Invalid(name)) };

@@ -6,13 +6,13 @@ use gatelodge_json::escape_for_terminal;
 use gatelodge_mcp::Revision;
 use gatelodge_store::{
     EnforcementMode, Grant, GrantId, GrantServerAttachment, GrantToken, GrantTokenError, NewGrant, PolicyName,
-    ServerName, StoreError,
+    ServerName, StoreError, is_valid_grant_label,
 };
 use jiff::Timestamp;
 use serde_json::json;
 
-use super::Administration;
-use crate::config::{FILE_GRANT_ID_PREFIX, is_valid_label, suggest_name};
+use crate::administration::Administration;
+use crate::name_suggestion::suggest_name;
 
 /// A grant that is about to be created.
 #[derive(Debug)]
@@ -95,7 +95,7 @@ impl EditableGrant {
 
 /// Checks the label of a new grant.
 pub fn check_grant_label(label: &str) -> Result<(), ChangeGrantError> {
-    if is_valid_label(label) { Ok(()) } else { Err(ChangeGrantError::InvalidLabel) }
+    if is_valid_grant_label(label) { Ok(()) } else { Err(ChangeGrantError::InvalidLabel) }
 }
 
 impl Administration {
@@ -117,7 +117,7 @@ impl Administration {
     /// Checks that a grant can be created with this label. The store refuses the label of another stored grant.
     pub fn check_new_grant(&self, label: &str) -> Result<(), ChangeGrantError> {
         check_grant_label(label)?;
-        if self.file_entries.grants.iter().any(|grant| *grant.label == *label) {
+        if self.file_entries.has_grant_label(label) {
             return Err(ChangeGrantError::DefinedInFile(label.to_owned()));
         }
         Ok(())
@@ -125,9 +125,7 @@ impl Administration {
 
     /// Finds a grant by its id or label. Returns an error if it is defined in the configuration file or was revoked.
     pub async fn find_editable_grant(&self, name: &str) -> Result<EditableGrant, ChangeGrantError> {
-        let mut in_file = self.file_entries.grants.iter();
-        let is_in_file = in_file.any(|grant| grant.label.as_ref() == name || grant.id.0.as_ref() == name);
-        if is_in_file || name.starts_with(FILE_GRANT_ID_PREFIX) {
+        if self.file_entries.has_grant(name) {
             return Err(ChangeGrantError::DefinedInFile(name.to_owned()));
         }
         match self.stores.grants.get(name).await {
@@ -198,8 +196,8 @@ impl Administration {
 
     async fn existing_server(&self, name: &str) -> Result<ServerName, ChangeGrantError> {
         let stored = self.stores.servers.list().await?;
-        let in_file = self.file_entries.servers.iter().map(|server| &server.name);
-        let known: Vec<&ServerName> = in_file.chain(stored.iter().map(|server| &server.name)).collect();
+        let known: Vec<&ServerName> =
+            self.file_entries.servers.iter().chain(stored.iter().map(|server| &server.name)).collect();
         known.iter().find(|server| server.as_str() == name).map(|server| (*server).clone()).ok_or_else(|| {
             let names: Vec<&str> = known.iter().map(|server| server.as_str()).collect();
             ChangeGrantError::UnknownServer { name: name.to_owned(), help: suggest_name(name, &names) }
@@ -208,8 +206,8 @@ impl Administration {
 
     async fn existing_policy(&self, name: &str) -> Result<PolicyName, ChangeGrantError> {
         let stored = self.stores.policies.list().await?;
-        let in_file = self.file_entries.policies.iter().map(|policy| &policy.name);
-        let known: Vec<&PolicyName> = in_file.chain(stored.iter().map(|policy| &policy.name)).collect();
+        let known: Vec<&PolicyName> =
+            self.file_entries.policies.iter().chain(stored.iter().map(|policy| &policy.name)).collect();
         known.iter().find(|policy| policy.as_str() == name).map(|policy| (*policy).clone()).ok_or_else(|| {
             let names: Vec<&str> = known.iter().map(|policy| policy.as_str()).collect();
             ChangeGrantError::UnknownPolicy { name: name.to_owned(), help: suggest_name(name, &names) }

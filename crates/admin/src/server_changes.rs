@@ -6,7 +6,7 @@ use gatelodge_store::{ServerName, StoreError, StoredServer};
 use http::Uri;
 use serde_json::json;
 
-use super::Administration;
+use crate::administration::Administration;
 use crate::header_template::{self, EnvironmentLookup, HeaderError};
 use crate::server_url::{self, ServerUrlError};
 
@@ -132,7 +132,7 @@ impl Administration {
     }
 
     fn check_not_in_file(&self, name: &ServerName) -> Result<(), ChangeServerError> {
-        if self.file_entries.servers.iter().any(|server| server.name == *name) {
+        if self.file_entries.servers.contains(name) {
             return Err(ChangeServerError::DefinedInFile(name.clone()));
         }
         Ok(())
