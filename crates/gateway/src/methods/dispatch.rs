@@ -55,7 +55,7 @@ pub(crate) async fn dispatch(
             }
             Ok(subject) => call_handler::handle_call(gw, ctx, request, &subject, recorder, responder).await,
             Err(cause) => {
-                responder.reject(&cause, ctx.generation()).await;
+                responder.reject(&cause, ctx.client_protocol.rejection_status(&cause)).await;
                 gw.record_rejection(gw.new_recorder(ctx), cause.code, &cause.message).await;
             }
         };

@@ -124,8 +124,8 @@ pub(crate) async fn reject_cursor(
             (StatusCode::OK, text, code::INVALID_PARAMS, what)
         }
         Err(error) => {
-            let (status, text) = reply::wire_error_reply(&error, client.protocol.generation());
-            (status, text, error.code, error.message)
+            let status = client.protocol.rejection_status(&error);
+            (status, reply::wire_error_reply(&error), error.code, error.message)
         }
     };
     responder.finish_with_status(status, text.into()).await;

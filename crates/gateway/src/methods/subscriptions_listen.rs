@@ -88,7 +88,7 @@ pub(crate) async fn handle_listen(
     if let Some(task) = hidden_task {
         recorder.set_subject(ctx, Some(&task), None);
         let subject = responder.with_client_names(&RequestSubject::Task { id: task.into(), tool: String::new() });
-        responder.finish(reply::not_found_reply(ctx.generation(), &subject, request.id()).into()).await;
+        responder.finish(reply::not_found_reply(&ctx.client_protocol, &subject, request.id()).into()).await;
         return gw.record_refusal(&mut recorder, &Refusal::UnknownReference).await;
     }
     let method = request.method().name();

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use gatelodge_mcp::http_headers::{self, ProtocolError, accepts, check_post, has_stateless_header};
+use gatelodge_mcp::http_headers::{self, ProtocolError, accepts, check_post, error_status, has_stateless_header};
 use gatelodge_mcp::{ClientMessage, Method, ProtocolGeneration, error_response};
 use gatelodge_policy::format_duration;
 use gatelodge_store::CallOutcome;
@@ -138,7 +138,7 @@ async fn run_message(
             } else {
                 ProtocolGeneration::Stateful
             };
-            responder.reject(&cause, generation).await;
+            responder.reject(&cause, error_status(&cause, generation)).await;
             return gw.record_rejection(endpoint.new_recorder(gw), cause.code, &cause.message).await;
         }
     };
