@@ -3,6 +3,7 @@
 
 pub(crate) mod advertised_lists;
 pub(crate) mod call_cancellation;
+pub(crate) mod client_handshake;
 pub(crate) mod event_stream;
 pub(crate) mod handshake;
 pub(crate) mod local_session;

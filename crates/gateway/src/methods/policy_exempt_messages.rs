@@ -20,6 +20,7 @@ use crate::services::GatewayServices;
 use crate::session::{ClientResponseDestination, ProgressRelay};
 use crate::upstream::{Permit, UpstreamRequest, UpstreamResponse, UpstreamSendError};
 use crate::upstream_session::handshake::reopen_if_stale;
+use crate::upstream_session::local_session::handle_locally;
 use crate::upstream_session::own_request::send_one_way;
 
 /// Forwards a request that every policy allows, and its response.
@@ -138,8 +139,8 @@ pub(crate) async fn exchange_with_upstream(
 
 /// Forwards a notification or response, with its ids translated to the upstream's.
 pub(crate) async fn forward_one_way(gw: &GatewayServices, ctx: &RequestContext, message: &ClientMessage<'_>) {
-    if ctx.local_session().is_some() {
-        return handle_locally(gw, ctx, message).await;
+    if handle_locally(gw, ctx, message).await {
+        return;
     }
     let mut recorder = gw.new_recorder(ctx);
     if cancel_locally(ctx, message) {
@@ -182,35 +183,6 @@ pub(crate) async fn forward_one_way(gw: &GatewayServices, ctx: &RequestContext, 
             gw.write_row(recorder.failure_row(&Refusal::Upstream(error), outcome)).await;
         }
     }
-}
-
-/// Handles notifications and responses for a stateless upstream, which cannot receive them: a cancellation ends the
-/// request, a response is passed to the waiting call, and everything else is dropped.
-async fn handle_locally(gw: &GatewayServices, ctx: &RequestContext, message: &ClientMessage<'_>) {
-    let Some(session) = ctx.session() else { return };
-    let mut recorder = gw.new_recorder(ctx);
-    let is_taken = match message {
-        ClientMessage::Notification(notification) if *notification.method() == Method::Cancelled => {
-            recorder.set_method(notification.method().name());
-            notification.reference().ok().flatten().is_some_and(|id| session.cancel_request(&id))
-        }
-        ClientMessage::Response(response) => {
-            recorder.set_method("response");
-            match session.server_requests.take(response.id()) {
-                Some(ClientResponseDestination::Call(waiting)) => {
-                    waiting.send(Bytes::copy_from_slice(response.text().as_bytes())).is_ok()
-                }
-                Some(ClientResponseDestination::Upstream(..)) | None => false,
-            }
-        }
-        // These have no effect at a stateless upstream.
-        ClientMessage::Notification(_) | ClientMessage::Request(_) => return,
-    };
-    if is_taken {
-        return gw.write_row(recorder.outcome_row(CallOutcome::Ok, None)).await;
-    }
-    gw.metrics.count_dropped_message();
-    gw.write_row(recorder.refusal_row(&Refusal::UnknownReference)).await;
 }
 
 /// Signals the cancellation of a request that has no single id upstream, such as a list with several pages; its handler

@@ -1,7 +1,7 @@
 //! `subscriptions/listen`: notification stream of a stateless client, filtered by the policy.
 
 pub(crate) mod notification_filter;
-mod stateful_upstream_listen;
+mod shared_stream_listen;
 
 use std::sync::Arc;
 
@@ -73,8 +73,8 @@ pub(crate) async fn handle_listen(
         )
         .await;
     };
-    if ctx.passes_server_requests_in_response() {
-        return match stateful_upstream_listen::listen_stateful(gw, ctx, request, allowed, &mut responder).await {
+    if ctx.shares_upstream_stream() {
+        return match shared_stream_listen::listen_on_shared_stream(gw, ctx, request, allowed, &mut responder).await {
             Ok(end) => finish_stream(gw, ctx, request, recorder, responder, end).await,
             Err(error) => reply_failure(gw, request.id(), &mut recorder, error, responder).await,
         };
@@ -373,7 +373,7 @@ impl SubscriptionListener {
         request: &ClientRequest<'_>,
         responder: &mut Responder,
     ) -> bool {
-        self.ctx.is_translated() || matches!(find_hidden_task(gw, &self.ctx, request, responder).await, Ok(None))
+        !self.ctx.can_use_tasks() || matches!(find_hidden_task(gw, &self.ctx, request, responder).await, Ok(None))
     }
 
     /// Sends pending `list_changed` notifications.

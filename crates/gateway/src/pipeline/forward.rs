@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use gatelodge_json::JsonDocumentText;
 use gatelodge_mcp::{
-    ClientRequest, RequestId, RequestRewrite, ServerMessage, ServerResponseOffsets, code, read_server_message,
+    ClientRequest, RequestId, RequestRewrite, ServerMessage, ServerResponseOffsets, read_server_message,
 };
 use gatelodge_store::CallId;
 use http::StatusCode;
@@ -28,7 +28,7 @@ use crate::upstream_session::lost_session::{
     SessionEpoch, can_mean_lost_session, has_expirable_session, recover_session,
 };
 use crate::upstream_session::own_request::is_id_of_call;
-use crate::upstream_session::protocol_probe::{reprobe, reprobe_if_stateless};
+use crate::upstream_session::protocol_probe::reprobe_after;
 
 /// How long to wait for further server requests after the first: servers that need several inputs at once send their
 /// requests in quick succession.
@@ -149,7 +149,7 @@ async fn send_and_relay(
     match status {
         StatusCode::NOT_FOUND if at.is_some() && has_expirable_session(ctx) => {
             Box::pin(handshake::reopen_session(gw, ctx, at.map(|at| at.handshake_attempts))).await;
-            Box::pin(reprobe_if_stateless(gw, ctx)).await;
+            reprobe_after(gw, ctx, status, None, forward_ctx.call).await;
             return Err(UpstreamSendError::SessionExpired);
         }
         // The credential is the gateway's, not the client's, so the client gets no 401 or 403.
@@ -180,42 +180,12 @@ async fn send_and_relay(
     {
         return Err(UpstreamSendError::SessionExpired);
     }
-    let may_be_other_protocol =
-        matches!(status, StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED);
-    if may_be_other_protocol {
-        match protocol_evidence(forward_ctx, &ended) {
-            ProtocolEvidence::RequestUnderstood => {}
-            ProtocolEvidence::UnsupportedRevision => Box::pin(reprobe(gw, ctx)).await,
-            ProtocolEvidence::Inconclusive => Box::pin(reprobe_if_stateless(gw, ctx)).await,
-        }
-    }
-    ended
-}
-
-/// What a response shows about the protocol that the upstream understands.
-enum ProtocolEvidence {
-    /// The response contains the id of our request, so the server has read it.
-    RequestUnderstood,
-    /// The server has read the request and does not support its revision.
-    UnsupportedRevision,
-    Inconclusive,
-}
-
-fn protocol_evidence(
-    forward_ctx: &ForwardContext<'_>,
-    ended: &Result<(ForwardOutcome, Option<UpstreamResponse>), UpstreamSendError>,
-) -> ProtocolEvidence {
-    let Ok((ForwardOutcome::Response(message, _), _)) = ended else { return ProtocolEvidence::Inconclusive };
-    let Ok(ServerMessage::Response(reply)) =
-        read_server_message(message.outline(), &forward_ctx.gw.settings.reply_limits)
-    else {
-        return ProtocolEvidence::Inconclusive;
+    let response = match &ended {
+        Ok((ForwardOutcome::Response(message, _), _)) => Some(message),
+        _ => None,
     };
-    if reply.id().is_none_or(|id| !is_id_of_call(id, forward_ctx.call)) {
-        return ProtocolEvidence::Inconclusive;
-    }
-    let is_other = reply.error().is_some_and(|error| error.code == code::UNSUPPORTED_REVISION.to_string());
-    if is_other { ProtocolEvidence::UnsupportedRevision } else { ProtocolEvidence::RequestUnderstood }
+    reprobe_after(gw, ctx, status, response, forward_ctx.call).await;
+    ended
 }
 
 /// Relays the messages of an exchange that has already started, until the response arrives.

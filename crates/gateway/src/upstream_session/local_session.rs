@@ -1,9 +1,9 @@
 //! Sessions of stateful clients with stateless servers. Such a session exists only in the gateway, which does for it what
-//! other servers do: it answers pings and stores the log level.
+//! other servers do: it answers pings, stores the log level, and takes the notifications and responses of the client.
 
 use bytes::Bytes;
 use gatelodge_mcp::translate::{to_discover_result, to_initialize_result};
-use gatelodge_mcp::{ClientRequest, Method, ProtocolGeneration, code, error_response, result_response};
+use gatelodge_mcp::{ClientMessage, ClientRequest, Method, ProtocolGeneration, code, error_response, result_response};
 use gatelodge_store::CallOutcome;
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -12,7 +12,7 @@ use crate::refusal::Refusal;
 use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::responder::Responder;
 use crate::services::GatewayServices;
-use crate::session::{ClientInfo, Session, SessionParams};
+use crate::session::{ClientInfo, ClientResponseDestination, Session, SessionParams};
 use crate::upstream::{UpstreamSendError, UpstreamSessionLink};
 
 /// Opens a session with a stateful client of a stateless server, whose `server/discover` result is `server_info`.
@@ -77,4 +77,36 @@ async fn set_log_level(gw: &GatewayServices, ctx: &RequestContext, request: &Cli
         }
         _ => error_response(Some(request.id()), code::INVALID_PARAMS, "`params.level` must be a string", None),
     }
+}
+
+/// Handles a notification or response of a local session, which the server could not receive: a cancellation ends the
+/// request, a response is passed to the waiting call, and everything else is dropped. Returns false for any other
+/// session, whose messages go to the server.
+pub(crate) async fn handle_locally(gw: &GatewayServices, ctx: &RequestContext, message: &ClientMessage<'_>) -> bool {
+    let Some(session) = ctx.local_session() else { return false };
+    let mut recorder = gw.new_recorder(ctx);
+    let is_taken = match message {
+        ClientMessage::Notification(notification) if *notification.method() == Method::Cancelled => {
+            recorder.set_method(notification.method().name());
+            notification.reference().ok().flatten().is_some_and(|id| session.cancel_request(&id))
+        }
+        ClientMessage::Response(response) => {
+            recorder.set_method("response");
+            match session.server_requests.take(response.id()) {
+                Some(ClientResponseDestination::Call(waiting)) => {
+                    waiting.send(Bytes::copy_from_slice(response.text().as_bytes())).is_ok()
+                }
+                Some(ClientResponseDestination::Upstream(..)) | None => false,
+            }
+        }
+        // These have no effect at a stateless upstream.
+        ClientMessage::Notification(_) | ClientMessage::Request(_) => return true,
+    };
+    if is_taken {
+        gw.write_row(recorder.outcome_row(CallOutcome::Ok, None)).await;
+    } else {
+        gw.metrics.count_dropped_message();
+        gw.write_row(recorder.refusal_row(&Refusal::UnknownReference)).await;
+    }
+    true
 }

@@ -1,5 +1,5 @@
-//! `subscriptions/listen` for a stateful upstream: all listeners share its standalone stream, and each resource has one
-//! upstream subscription.
+//! `subscriptions/listen` where all listeners share the standalone stream of one upstream session, and each resource has
+//! one upstream subscription.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -60,7 +60,7 @@ fn to_listener_message(filter: &NotificationFilter, message: &Bytes, id: &Reques
 }
 
 /// Serves the stream until either side ends it.
-pub(super) async fn listen_stateful(
+pub(super) async fn listen_on_shared_stream(
     gw: &GatewayServices,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
