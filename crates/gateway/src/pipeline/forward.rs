@@ -240,7 +240,7 @@ async fn relay(
     exchange: &mut UpstreamResponse,
     responder: &mut Responder,
 ) -> Result<ForwardOutcome, UpstreamSendError> {
-    let ForwardContext { gw, ctx, .. } = forward_ctx;
+    let gw = forward_ctx.gw;
     let mut resumption = UpstreamStreamResumption::default();
     let mut unsent = UnsentServerRequests { forward_ctx, link: UpstreamSessionLink::NoSession, requests: Vec::new() };
     let own_id = || RequestId::string(forward_ctx.call.as_str());
@@ -288,47 +288,63 @@ async fn relay(
         {
             return Ok(ForwardOutcome::Response(ReceivedBody::Whole(before.text.clone()), before.spans));
         }
-        match read_server_message(&message, &gw.settings.reply_limits) {
-            Err(_) if is_stream => gw.metrics.count_dropped_message(),
-            Err(error) => {
-                return Err(UpstreamSendError::InvalidResponse(format!("the response cannot be read: {error}")));
+        if let Some(response) =
+            relay_message(forward_ctx, exchange, &message, is_stream, &mut unsent, responder).await?
+        {
+            return Ok(response);
+        }
+    }
+}
+
+/// Handles one message: returns the response to the call, relays what belongs to the call, and drops everything else.
+async fn relay_message(
+    forward_ctx: &ForwardContext<'_>,
+    exchange: &UpstreamResponse,
+    message: &Bytes,
+    is_stream: bool,
+    unsent: &mut UnsentServerRequests<'_>,
+    responder: &mut Responder,
+) -> Result<Option<ForwardOutcome>, UpstreamSendError> {
+    let ForwardContext { gw, ctx, .. } = forward_ctx;
+    match read_server_message(message, &gw.settings.reply_limits) {
+        Err(_) if is_stream => gw.metrics.count_dropped_message(),
+        Err(error) => {
+            return Err(UpstreamSendError::InvalidResponse(format!("the response cannot be read: {error}")));
+        }
+        Ok(ServerMessage::Response(reply)) => {
+            // A response without an id is an error. No other request can wait for it here: see `MessageDemux`.
+            if reply.id().is_none_or(|id| is_id_of_call(id, forward_ctx.call)) {
+                return Ok(Some(ForwardOutcome::Response(ReceivedBody::Whole(message.clone()), reply.spans())));
             }
-            Ok(ServerMessage::Response(reply)) => {
-                // A response without an id is an error. No other request can wait for it here: see `MessageDemux`.
-                if reply.id().is_none_or(|id| is_id_of_call(id, forward_ctx.call)) {
-                    return Ok(ForwardOutcome::Response(ReceivedBody::Whole(message.clone()), reply.spans()));
-                }
-                gw.metrics.count_dropped_message();
-                if !is_stream {
-                    return Err(UpstreamSendError::InvalidResponse("the response is for another request".to_owned()));
-                }
+            gw.metrics.count_dropped_message();
+            if !is_stream {
+                return Err(UpstreamSendError::InvalidResponse("the response is for another request".to_owned()));
             }
-            Ok(ServerMessage::Notification(notification)) => {
-                if let Some(text) =
-                    Box::pin(server_message_filter::filter_call_notification(forward_ctx, &notification)).await
-                {
-                    responder.send(&redact_secrets(ctx, text)).await;
-                }
+        }
+        Ok(ServerMessage::Notification(notification)) => {
+            if let Some(text) =
+                Box::pin(server_message_filter::filter_call_notification(forward_ctx, &notification)).await
+            {
+                responder.send(&redact_secrets(ctx, text)).await;
             }
-            Ok(ServerMessage::Request(server_request)) if ctx.passes_server_requests_in_response() => {
-                let why_not = match forward_ctx.can_suspend && !exchange.is_before_call() {
-                    true => (!exchange.is_only_call()).then_some(server_message_filter::AMBIGUOUS_CALL_MESSAGE),
-                    false => Some(server_message_filter::CLIENT_NOT_WAITING_MESSAGE),
-                };
-                if Box::pin(server_message_filter::accept_as_client_input(gw, ctx, &server_request, why_not)).await {
-                    unsent.link = exchange.session_link.clone();
-                    unsent.requests.push(message.clone());
-                }
+        }
+        Ok(ServerMessage::Request(server_request)) if ctx.passes_server_requests_in_response() => {
+            let why_not = match forward_ctx.can_suspend && !exchange.is_before_call() {
+                true => (!exchange.is_only_call()).then_some(server_message_filter::AMBIGUOUS_CALL_MESSAGE),
+                false => Some(server_message_filter::CLIENT_NOT_WAITING_MESSAGE),
+            };
+            if Box::pin(server_message_filter::accept_as_client_input(gw, ctx, &server_request, why_not)).await {
+                unsent.link = exchange.session_link.clone();
+                unsent.requests.push(message.clone());
             }
-            Ok(ServerMessage::Request(server_request)) => {
-                if let Some(text) =
-                    Box::pin(server_message_filter::relay_server_request(gw, ctx, &server_request)).await
-                {
-                    responder.send(&redact_secrets(ctx, text)).await;
-                }
+        }
+        Ok(ServerMessage::Request(server_request)) => {
+            if let Some(text) = Box::pin(server_message_filter::relay_server_request(gw, ctx, &server_request)).await {
+                responder.send(&redact_secrets(ctx, text)).await;
             }
         }
     }
+    Ok(None)
 }
 
 /// Server requests that may be passed on but have not been yet. Dropping them declines them: otherwise the server might
