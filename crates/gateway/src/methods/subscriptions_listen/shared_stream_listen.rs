@@ -12,7 +12,8 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
 
 use super::notification_filter::NotificationFilter;
-use super::{SubscriptionListener, SubscriptionStreamEnd, resource_uris, wait_for_client_end};
+use super::subscription_listener::SubscriptionListener;
+use super::{SubscriptionStreamEnd, resource_uris, wait_for_client_end};
 use crate::methods::standalone_stream::{REVALIDATION_INTERVAL, follow_upstream_stream};
 use crate::request_context::RequestContext;
 use crate::responder::Responder;
