@@ -64,7 +64,7 @@ pub(crate) async fn dispatch(
         responder.finish(reply::internal_error_reply(request.id(), recorder.call_id(), &refusal)).await;
         return gw.record_refusal(&mut recorder, &refusal).await;
     }
-    if let Some(text) = Box::pin(local_response(gw, ctx, request)).await {
+    if let Some(text) = Box::pin(local_response(&gw.sessions, ctx, request)).await {
         responder.finish(text.into()).await;
         return gw.write_row(recorder.outcome_row(CallOutcome::Ok, None)).await;
     }

@@ -26,7 +26,7 @@ pub(crate) async fn handle_initialize(
     mut recorder: CallRecorder,
     mut responder: Responder,
 ) {
-    let timeout = handshake_timeout(gw, ctx);
+    let timeout = handshake_timeout(&gw.settings, ctx);
     let opening = async {
         let session_permit = reserve_session_slot(gw, ctx, request.text().len()).await?;
         open_session(gw, ctx, request, &recorder, session_permit, &mut responder).await

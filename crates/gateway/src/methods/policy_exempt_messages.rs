@@ -17,7 +17,7 @@ use crate::reply;
 use crate::request_context::RequestContext;
 use crate::responder::Responder;
 use crate::services::GatewayServices;
-use crate::session::{ClientResponseDestination, ProgressRelay};
+use crate::session::{ClientResponseDestination, ProgressRelay, SessionManager};
 use crate::upstream::{Permit, UpstreamRequest, UpstreamResponse, UpstreamSendError};
 use crate::upstream_session::handshake::reopen_if_stale;
 use crate::upstream_session::local_session::handle_locally;
@@ -34,7 +34,7 @@ pub(crate) async fn forward_request(
     match exchange_for_client(gw, ctx, request, &recorder, &mut responder).await {
         Ok((status, text, outcome, mut exchange)) => {
             if outcome == CallOutcome::Ok {
-                store_log_level(gw, ctx, request).await;
+                store_log_level(&gw.sessions, ctx, request).await;
             }
             responder.finish_with_status(status, text).await;
             gw.write_row(recorder.outcome_row(outcome, Some(exchange.status.as_u16()))).await;
@@ -45,11 +45,11 @@ pub(crate) async fn forward_request(
 }
 
 /// Stores the client's log level, to restore it after the server has lost the session.
-async fn store_log_level(gw: &GatewayServices, ctx: &RequestContext, request: &ClientRequest<'_>) {
+async fn store_log_level(sessions: &SessionManager, ctx: &RequestContext, request: &ClientRequest<'_>) {
     let level = request.params().filter(|_| *request.method() == Method::SetLevel);
     let level = level.and_then(|params| params.get("level")?.as_str());
     if let Some((session, level)) = ctx.session().zip(level) {
-        gw.sessions.persist_log_level(session, &level).await;
+        sessions.persist_log_level(session, &level).await;
     }
 }
 

@@ -16,6 +16,7 @@ use super::{UpstreamStreamResumption, client_input, server_message_filter};
 use crate::body::{MessageBody, ReceivedBody};
 use crate::request_context::RequestContext;
 use crate::responder::Responder;
+use crate::runtime::Shutdown;
 use crate::runtime::deadline_timer::{DeadlineTimer, sleep};
 use crate::services::GatewayServices;
 use crate::session::{ProgressRelay, wait_for_cancel};
@@ -138,7 +139,7 @@ async fn send_and_relay(
     let back = permit.resume_target();
     let Some(sent) = wait_or_cancel(forward_ctx, responder, pin!(gw.upstream_client.send(&ctx.upstream, permit))).await
     else {
-        return Ok((abandoned_outcome(gw)?, None));
+        return Ok((abandoned_outcome(&gw.shutdown)?, None));
     };
     // The body of an HTTP error is not read, but its status is used below.
     let status = match &sent {
@@ -226,8 +227,8 @@ pub(crate) async fn wait_or_cancel<T>(
 }
 
 /// Returns the outcome of a request whose response is no longer awaited.
-pub(crate) fn abandoned_outcome(gw: &GatewayServices) -> Result<ForwardOutcome, UpstreamSendError> {
-    if gw.shutdown.is_forced() {
+pub(crate) fn abandoned_outcome(shutdown: &Shutdown) -> Result<ForwardOutcome, UpstreamSendError> {
+    if shutdown.is_forced() {
         Err(UpstreamSendError::InvalidResponse("the gateway was stopped".to_owned()))
     } else {
         Ok(ForwardOutcome::Cancelled)
@@ -246,7 +247,7 @@ async fn relay(
     let own_id = || RequestId::string(forward_ctx.call.as_str());
     if let Some(before) = forward_ctx.previous_response {
         let again = wait_or_cancel(forward_ctx, responder, pin!(exchange.matches_previous(before, &own_id()))).await;
-        let Some(again) = again else { return abandoned_outcome(gw) };
+        let Some(again) = again else { return abandoned_outcome(&gw.shutdown) };
         if again? {
             return Ok(ForwardOutcome::Response(ReceivedBody::Whole(before.text.clone()), before.spans));
         }
@@ -256,7 +257,7 @@ async fn relay(
         let Some(message) =
             wait_or_cancel(forward_ctx, responder, pin!(next_message_in_batch(&unsent.requests, exchange))).await
         else {
-            return abandoned_outcome(gw);
+            return abandoned_outcome(&gw.shutdown);
         };
         let Some(message) = message else {
             return Ok(ForwardOutcome::ServerRequests(std::mem::take(&mut unsent.requests)));
@@ -274,7 +275,7 @@ async fn relay(
                     *exchange = resumed;
                     continue;
                 }
-                None => return abandoned_outcome(gw),
+                None => return abandoned_outcome(&gw.shutdown),
             },
         };
         let message = match message {

@@ -38,7 +38,7 @@ impl ClientHandshake<'_> {
             && let Ok(Some(server_info)) = fetch_server_info_after_rejection(gw, ctx).await
         {
             drop(exchanged);
-            return open_local_session(gw, ctx, request, server_info, session_permit, responder).await;
+            return open_local_session(&gw.sessions, ctx, request, server_info, session_permit, responder).await;
         }
         let (message, exchange) = exchanged?;
         let (text, outcome) = for_client(&message).ok_or_else(|| unusable("the response cannot be read"))?;

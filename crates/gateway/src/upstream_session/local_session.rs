@@ -12,12 +12,12 @@ use crate::refusal::Refusal;
 use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::responder::Responder;
 use crate::services::GatewayServices;
-use crate::session::{ClientInfo, ClientResponseDestination, Session, SessionParams};
+use crate::session::{ClientInfo, ClientResponseDestination, Session, SessionManager, SessionParams};
 use crate::upstream::{UpstreamSendError, UpstreamSessionLink};
 
 /// Opens a session with a stateful client of a stateless server, whose `server/discover` result is `server_info`.
 pub(crate) async fn open_local_session(
-    gw: &GatewayServices,
+    sessions: &SessionManager,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     server_info: Bytes,
@@ -40,10 +40,10 @@ pub(crate) async fn open_local_session(
         is_local: true,
         accepts_log_messages: true,
     };
-    let session = Session::new(opening).and_then(|session| gw.sessions.registry.insert(session));
+    let session = Session::new(opening).and_then(|session| sessions.registry.insert(session));
     let session = session.ok_or_else(|| UpstreamSendError::NotSent("there are too many sessions".to_owned()))?;
     if responder.set_session(&session) {
-        gw.sessions.persist(&session).await;
+        sessions.persist(&session).await;
     }
     Ok((result_response(request.id(), &text).into(), CallOutcome::Ok))
 }
@@ -51,7 +51,7 @@ pub(crate) async fn open_local_session(
 /// Returns the response to a request whose method the server's protocol lacks, so that the gateway answers it. Returns
 /// `None` for any other method.
 pub(crate) async fn local_response(
-    gw: &GatewayServices,
+    sessions: &SessionManager,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
 ) -> Option<String> {
@@ -63,16 +63,16 @@ pub(crate) async fn local_response(
             Some(result_response(request.id(), &ctx.upstream.secret_redactor().redact_json(result)))
         }
         (ProtocolTranslation::ToStateless, Method::Ping) => Some(result_response(request.id(), "{}")),
-        (ProtocolTranslation::ToStateless, Method::SetLevel) => Some(set_log_level(gw, ctx, request).await),
+        (ProtocolTranslation::ToStateless, Method::SetLevel) => Some(set_log_level(sessions, ctx, request).await),
         _ => None,
     }
 }
 
-async fn set_log_level(gw: &GatewayServices, ctx: &RequestContext, request: &ClientRequest<'_>) -> String {
+async fn set_log_level(sessions: &SessionManager, ctx: &RequestContext, request: &ClientRequest<'_>) -> String {
     let level = request.params().and_then(|params| params.get("level")?.as_str());
     match (level, ctx.session()) {
         (Some(level), Some(session)) => {
-            gw.sessions.persist_log_level(session, &level).await;
+            sessions.persist_log_level(session, &level).await;
             result_response(request.id(), "{}")
         }
         _ => error_response(Some(request.id()), code::INVALID_PARAMS, "`params.level` must be a string", None),

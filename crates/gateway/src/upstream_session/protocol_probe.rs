@@ -166,15 +166,15 @@ async fn request_discover_untimed(
     gw: &GatewayServices,
     ctx: &RequestContext,
 ) -> Result<DiscoverResult, UpstreamSendError> {
-    let message = send_discover(gw, ctx).await?;
-    match message.as_ref().and_then(|message| stateless_rejection(message, &gw.settings.reply_limits)) {
+    let (message, limits) = (send_discover(gw, ctx).await?, &gw.settings.reply_limits);
+    match message.as_ref().and_then(|message| stateless_rejection(message, limits)) {
         Some(Some(supported)) if !supported.contains(&Revision::R2026_07_28) => {
             ctx.upstream.set_supported_revisions(supported);
             Ok(DiscoverResult::NotStateless)
         }
-        Some(Some(_)) => Ok(parse_discover_result(gw, ctx, send_discover(gw, ctx).await?)),
+        Some(Some(_)) => Ok(parse_discover_result(ctx, send_discover(gw, ctx).await?, limits)),
         Some(None) => Ok(DiscoverResult::Rejected),
-        None => Ok(parse_discover_result(gw, ctx, message)),
+        None => Ok(parse_discover_result(ctx, message, limits)),
     }
 }
 
@@ -210,8 +210,7 @@ fn stateless_rejection(message: &Bytes, limits: &JsonLimits) -> Option<Option<Ve
     }
 }
 
-fn parse_discover_result(gw: &GatewayServices, ctx: &RequestContext, message: Option<Bytes>) -> DiscoverResult {
-    let limits = &gw.settings.reply_limits;
+fn parse_discover_result(ctx: &RequestContext, message: Option<Bytes>, limits: &JsonLimits) -> DiscoverResult {
     let Some(message) = message else { return DiscoverResult::NotStateless };
     let Ok(Some(result)) = result_text(&message, limits) else {
         return if stateless_rejection(&message, limits).is_some() {
