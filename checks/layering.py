@@ -116,8 +116,8 @@ PERMIT_PROOFS = {
 # Which protocol generation the client or the server speaks is known where a request enters and leaves. The steps of a
 # call ask the request context what follows from it.
 PROTOCOL_GENERATION = re.compile(
-    r"\b(ProtocolGeneration|ProtocolTranslation|ClientProtocol|Stateful|Stateless|is_local\(\)|is_absent_in|supports_stateless"
-    r"|generation\(\)\s*[=!]=|translation\(\)|Revision::R\w+)")
+    r"\b(ProtocolGeneration|ProtocolTranslation|ClientProtocol|Stateful|Stateless|NotStateless|is_absent_in|supports_stateless"
+    r"|is_local(\(\)|:)|generation\(\)|translation\(\)|Revision::R\w+)")
 WITHOUT_GENERATIONS = re.compile(r"crates/gateway/src/(pipeline|methods)(\.rs$|/)")
 # The command line is the edge, and the testkit is for tests. `bench` and `fuzz` are outside `crates/` and `tools/`.
 EDGE = ["cli", "testkit"]
@@ -327,8 +327,12 @@ DELIBERATE = [
     (("crates/server", "gatelodge-server", "", "fn f() { std::env::var(\"A\"); println!(); }\n"), "lib.rs:1: printing"),
     (("crates/gateway", "gatelodge-gateway", "", "fn f() {\n    ctx.translation();\n}\n", "pipeline/reserve.rs"),
      "reserve.rs:2: `translation()` depends on the protocol generation"),
-    (("crates/gateway", "gatelodge-gateway", "", "fn f() { ctx.generation() == G; }\n", "methods/tools/call.rs"),
-     "`generation() ==` depends on the protocol generation"),
+    (("crates/gateway", "gatelodge-gateway", "", "fn f() { reply(ctx.generation()); }\n", "methods/tools/call.rs"),
+     "`generation()` depends on the protocol generation"),
+    (("crates/gateway", "gatelodge-gateway", "", "fn f() { matches!(found, NotStateless); }\n", "methods.rs"),
+     "`NotStateless` depends on the protocol generation"),
+    (("crates/gateway", "gatelodge-gateway", "", "fn f() { S { is_local: false } }\n", "methods/initialize.rs"),
+     "`is_local:` depends on the protocol generation"),
     (("crates/gateway", "gatelodge-gateway", "", "// Stateless\nuse mcp::ClientProtocol;\n", "methods.rs"),
      "methods.rs:2: `ClientProtocol` depends on the protocol generation"),
     (("crates/policy", "gatelodge-policy", POLICY_ON_JSON, "mod extra {}\n"), "module `extra` is in no layer"),

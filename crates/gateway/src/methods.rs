@@ -1,6 +1,5 @@
 //! Handlers for client messages, one file per kind of message.
 
-pub(crate) mod advertised_lists;
 pub(crate) mod call_handler;
 pub(crate) mod dispatch;
 pub(crate) mod initialize;

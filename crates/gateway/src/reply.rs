@@ -5,24 +5,20 @@ mod reply_body;
 
 use bytes::Bytes;
 use gatelodge_json::quote_into;
-use gatelodge_mcp::http_headers::error_status;
-use gatelodge_mcp::{
-    MessageError, ProtocolGeneration, RequestId, code, error_response, quote_excerpt, result_response,
-    tool_error_result,
-};
+use gatelodge_mcp::{MessageError, RequestId, code, error_response, quote_excerpt, result_response};
 use gatelodge_store::CallId;
 use http::StatusCode;
 
 use crate::active_policy::ActivePolicy;
 use crate::refusal::Refusal;
-use crate::request_context::{RequestContext, RequestSubject};
+use crate::request_context::{ClientProtocol, RequestContext, RequestSubject};
 use crate::upstream::UpstreamSendError;
 
 pub(crate) use self::reply_body::ReplyBody;
 
 /// Builds the reply to a message that cannot be parsed.
-pub(crate) fn wire_error_reply(cause: &MessageError, generation: ProtocolGeneration) -> (StatusCode, String) {
-    (error_status(cause, generation), error_response(cause.id.as_ref(), cause.code, &cause.message, None))
+pub(crate) fn wire_error_reply(cause: &MessageError) -> String {
+    error_response(cause.id.as_ref(), cause.code, &cause.message, None)
 }
 
 /// Builds the reply to a failed request that is not subject to the policy.
@@ -42,7 +38,7 @@ pub(crate) fn refusal_reply(
     (id, call): (&RequestId<'_>, CallId),
     refusal: &Refusal,
 ) -> (StatusCode, String) {
-    let generation = ctx.generation();
+    let protocol = &ctx.client_protocol;
     let policy = ctx.server_access.policy.as_deref();
     let meta = || refusal_details(refusal, call, policy);
     let refused = |message: &str| error_response(Some(id), code::REFUSED_BY_POLICY, message, Some(&meta()));
@@ -52,10 +48,8 @@ pub(crate) fn refusal_reply(
             error_response(Some(id), protocol_error.code, &protocol_error.message, protocol_error.data.as_deref()),
         );
     }
-    if let (
-        Refusal::Upstream(UpstreamSendError::MissingCapability { required_capability: required, .. }),
-        ProtocolGeneration::Stateless,
-    ) = (refusal, generation)
+    if let Refusal::Upstream(UpstreamSendError::MissingCapability { required_capability: required, .. }) = refusal
+        && protocol.has_missing_capability_error()
     {
         let data = format!(r#"{{"requiredCapabilities":{required}}}"#);
         let text =
@@ -64,27 +58,25 @@ pub(crate) fn refusal_reply(
     }
     let text = match subject {
         RequestSubject::Tool { .. } | RequestSubject::Task { .. } if refusal.is_invisible() => {
-            not_found_reply(generation, client_subject, id)
+            not_found_reply(protocol, client_subject, id)
         }
         RequestSubject::Tool { .. } => {
             let meta = format!("{{\"gatelodge/refusal\":{}}}", meta());
-            result_response(id, &tool_error_result(&refusal.client_text(call.as_str()), Some(&meta), generation))
+            result_response(id, &protocol.tool_error_result(&refusal.client_text(call.as_str()), &meta))
         }
         RequestSubject::Resource { uri }
             if !is_listed_by_policy(policy, |policy| policy.policy.is_resource_visible(uri)) =>
         {
-            not_found_reply(generation, client_subject, id)
+            not_found_reply(protocol, client_subject, id)
         }
         RequestSubject::Prompt { name, .. }
             if !is_listed_by_policy(policy, |policy| policy.policy.is_prompt_visible(name)) =>
         {
-            not_found_reply(generation, client_subject, id)
+            not_found_reply(protocol, client_subject, id)
         }
-        RequestSubject::Completion { .. } if refusal.is_invisible() => not_found_reply(generation, client_subject, id),
+        RequestSubject::Completion { .. } if refusal.is_invisible() => not_found_reply(protocol, client_subject, id),
         RequestSubject::Method { .. } if matches!(refusal, Refusal::Denied(_)) => {
-            let status =
-                if generation == ProtocolGeneration::Stateless { StatusCode::NOT_FOUND } else { StatusCode::OK };
-            return (status, not_found_reply(generation, client_subject, id));
+            return (protocol.unknown_method_status(), not_found_reply(protocol, client_subject, id));
         }
         RequestSubject::Task { .. }
         | RequestSubject::Resource { .. }
@@ -97,20 +89,12 @@ pub(crate) fn refusal_reply(
 
 /// Builds the reply to a request whose target does not exist or is hidden from this client. The reply uses the name
 /// that the client used.
-pub(crate) fn not_found_reply(
-    generation: ProtocolGeneration,
-    subject: &RequestSubject<'_>,
-    id: &RequestId<'_>,
-) -> String {
+pub(crate) fn not_found_reply(protocol: &ClientProtocol, subject: &RequestSubject<'_>, id: &RequestId<'_>) -> String {
     let (code, what) = match subject {
         RequestSubject::Tool { name, .. } => (code::INVALID_PARAMS, unknown_tool_message(name)),
         RequestSubject::Task { id: task, .. } => return unknown_task_reply(id, task),
         RequestSubject::Resource { uri } => {
-            let code = match generation {
-                ProtocolGeneration::Stateful => code::RESOURCE_NOT_FOUND,
-                ProtocolGeneration::Stateless => code::INVALID_PARAMS,
-            };
-            (code, format!("Resource not found: {}", quote_excerpt(uri)))
+            (protocol.unknown_resource_code(), format!("Resource not found: {}", quote_excerpt(uri)))
         }
         RequestSubject::Prompt { name, .. } => {
             (code::INVALID_PARAMS, format!("Unknown prompt: {}", quote_excerpt(name)))

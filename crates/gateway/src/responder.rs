@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use gatelodge_json::JsonLimits;
 use gatelodge_mcp::aggregate_names::{prefix_message, prefix_response};
-use gatelodge_mcp::{MessageError, Method, ProtocolGeneration, RequestId, SSE_KEEP_ALIVE, http_headers, sse_event};
+use gatelodge_mcp::{MessageError, Method, RequestId, SSE_KEEP_ALIVE, http_headers, sse_event};
 use gatelodge_mutants::mutant;
 use gatelodge_store::{CallId, ServerName};
 use http::header::HeaderValue;
@@ -286,11 +286,12 @@ impl Responder {
         }
     }
 
-    /// Finishes with the error of a rejected message. Unknown notifications are accepted and ignored.
-    pub async fn reject(self, error: &MessageError, generation: ProtocolGeneration) {
-        match reply::wire_error_reply(error, generation) {
-            (StatusCode::ACCEPTED, _) => self.accept(),
-            (status, text) => self.finish_with_status(status, text.into()).await,
+    /// Finishes with the error of a rejected message, and the status that it has in the client's protocol. Unknown
+    /// notifications are accepted and ignored.
+    pub async fn reject(self, error: &MessageError, status: StatusCode) {
+        match status {
+            StatusCode::ACCEPTED => self.accept(),
+            status => self.finish_with_status(status, reply::wire_error_reply(error).into()).await,
         }
     }
 

@@ -104,7 +104,7 @@ pub(crate) struct SessionParams {
     pub server_info: Bytes,
     pub upstream_link: UpstreamSessionLink,
     pub session_permit: OwnedSemaphorePermit,
-    /// Whether the upstream is stateless and therefore has no session.
+    /// Whether the session exists only in the gateway, because the server is stateless.
     pub is_local: bool,
     /// Whether the session forwards log messages. A stateless client asks for them with each request.
     pub accepts_log_messages: bool,

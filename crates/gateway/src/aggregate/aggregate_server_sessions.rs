@@ -38,7 +38,7 @@ pub(super) async fn ensure_open(
         return Ok(part);
     }
     let open_lock = session.server_sessions.open_lock(server);
-    let timeout = start_timeout(gw, ctx);
+    let timeout = start_timeout(&gw.settings, ctx);
     let until = tokio::time::Instant::now() + timeout;
     let unanswered = || Refusal::Upstream(UpstreamSendError::HandshakeTimeout(timeout));
     let Ok(_one_at_a_time) = tokio::time::timeout_at(until, open_lock.lock()).await else { return Err(unanswered()) };

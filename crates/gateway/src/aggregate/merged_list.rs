@@ -4,7 +4,7 @@
 use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
-use gatelodge_json::{JsonKind, read};
+use gatelodge_json::{JsonKind, JsonLimits, read};
 use gatelodge_mcp::aggregate_names::{prefix_response, with_meta_member};
 use gatelodge_mcp::translate::to_json_string;
 use gatelodge_mcp::{ClientRequest, Method, ProtocolGeneration, code};
@@ -121,7 +121,7 @@ async fn build_part(
     ctx: RequestContext,
     response: Result<Bytes, String>,
 ) -> ServerListPart {
-    match response.and_then(|answer| parse_entries(gw, method, &answer)) {
+    match response.and_then(|answer| parse_entries(method, &answer, &gw.settings.reply_limits)) {
         Ok(mut entries) => {
             if *method == Method::ToolsList {
                 // Pinned tools of an unavailable server are sorted as well, so the order does not depend on
@@ -149,9 +149,9 @@ async fn build_part(
 ///
 /// # Errors
 /// The response is an error or is not a list. The returned message says why.
-fn parse_entries(gw: &GatewayServices, method: &Method<'_>, answer: &Bytes) -> Result<Vec<(String, String)>, String> {
+fn parse_entries(method: &Method<'_>, answer: &Bytes, limits: &JsonLimits) -> Result<Vec<(String, String)>, String> {
     let unreadable = || "the server's list cannot be read".to_owned();
-    let document = read(answer, &gw.settings.reply_limits).map_err(|_| unreadable())?;
+    let document = read(answer, limits).map_err(|_| unreadable())?;
     if let Some(error) = document.root().get("error") {
         let is_unknown = error.get("code").is_some_and(|code| code.raw() == code::METHOD_NOT_FOUND.to_string());
         let why = error.get("message").and_then(|message| message.as_str()).unwrap_or_default();

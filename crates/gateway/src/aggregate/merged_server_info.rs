@@ -18,7 +18,7 @@ use crate::reply;
 use crate::request_context::RequestContext;
 use crate::responder::Responder;
 use crate::services::GatewayServices;
-use crate::session::{ClientInfo, Session, SessionParams};
+use crate::session::{ClientInfo, Session, SessionManager, SessionParams};
 use crate::upstream::UpstreamSessionLink;
 use crate::upstream_session::handshake::requested_revision;
 use crate::upstream_session::protocol_probe::{DiscoverResult, request_discover};
@@ -41,7 +41,7 @@ pub(super) async fn handle_initialize(
     mut recorder: CallRecorder,
     mut responder: Responder,
 ) {
-    let session = match open_session(gw, aggregate, request).await {
+    let session = match open_session(&gw.sessions, aggregate, request).await {
         Ok(session) => session,
         Err(refusal) => {
             responder.finish(reply::internal_error_reply(request.id(), recorder.call_id(), &refusal)).await;
@@ -75,14 +75,14 @@ pub(super) async fn handle_initialize(
 }
 
 async fn open_session(
-    gw: &GatewayServices,
+    sessions: &SessionManager,
     aggregate: &AggregateRequest,
     request: &ClientRequest<'_>,
 ) -> Result<Arc<Session>, Refusal> {
     if request.text().len() > MAX_HANDSHAKE_BYTES {
         return Err(Refusal::TooLarge("the handshake", MAX_HANDSHAKE_BYTES));
     }
-    let session_permit = gw.sessions.acquire_permit(&aggregate.grant).await.ok_or(Refusal::Busy("sessions"))?;
+    let session_permit = sessions.acquire_permit(&aggregate.grant).await.ok_or(Refusal::Busy("sessions"))?;
     let params = request.params();
     let revision = requested_revision(request);
     aggregate
@@ -101,7 +101,7 @@ async fn open_session(
         is_local: false,
         accepts_log_messages: true,
     };
-    Session::new(opening).and_then(|session| gw.sessions.registry.insert(session)).ok_or(Refusal::Busy("sessions"))
+    Session::new(opening).and_then(|session| sessions.registry.insert(session)).ok_or(Refusal::Busy("sessions"))
 }
 
 /// Builds the handshake to send to the servers: the client's handshake, but with the revision that the gateway

@@ -162,9 +162,7 @@ async fn reply_not_found(
         subject => subject.target(),
     };
     recorder.set_target(target.unwrap_or_default());
-    responder
-        .finish(reply::not_found_reply(aggregate.client_protocol.generation(), subject, request.id()).into())
-        .await;
+    responder.finish(reply::not_found_reply(&aggregate.client_protocol, subject, request.id()).into()).await;
     gw.record_refusal(&mut recorder, &Refusal::UnknownReference).await;
 }
 
@@ -175,7 +173,7 @@ async fn reject(
     responder: Responder,
     error: &MessageError,
 ) {
-    responder.reject(error, aggregate.client_protocol.generation()).await;
+    responder.reject(error, aggregate.client_protocol.rejection_status(error)).await;
     gw.metrics.count_refusal("rejected");
     gw.write_row(recorder.rejection_row(error.code, &error.message)).await;
 }

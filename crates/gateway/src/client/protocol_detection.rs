@@ -12,8 +12,7 @@ use http::header::HeaderMap;
 
 use crate::config_snapshot::ActiveGrant;
 use crate::request_context::{ClientProtocol, StatelessClient};
-use crate::services::GatewayServices;
-use crate::session::{ClientInfo, Session};
+use crate::session::{ClientInfo, Session, SessionManager};
 
 /// Scope in which a session is looked up: a grant, and either one server or all servers.
 #[derive(Clone, Copy)]
@@ -24,7 +23,7 @@ pub(crate) struct SessionLookupScope<'a> {
 
 /// Determines the client's protocol from this request alone.
 pub(crate) async fn detect_client_protocol(
-    gw: &GatewayServices,
+    sessions: &SessionManager,
     scope: SessionLookupScope<'_>,
     headers: &HeaderMap,
     message: &ClientMessage<'_>,
@@ -35,7 +34,8 @@ pub(crate) async fn detect_client_protocol(
         ClientMessage::Notification(_) | ClientMessage::Response(_) => has_stateless_header(headers),
     };
     if !is_stateless {
-        return detect_stateful_client(gw, scope, headers, message, || supported(ProtocolGeneration::Stateful)).await;
+        return detect_stateful_client(sessions, scope, headers, message, || supported(ProtocolGeneration::Stateful))
+            .await;
     }
     let supported = supported(ProtocolGeneration::Stateless);
     let client = detect_stateless_client(headers, message, &supported)?;
@@ -44,7 +44,7 @@ pub(crate) async fn detect_client_protocol(
 }
 
 async fn detect_stateful_client(
-    gw: &GatewayServices,
+    sessions: &SessionManager,
     scope: SessionLookupScope<'_>,
     headers: &HeaderMap,
     message: &ClientMessage<'_>,
@@ -57,7 +57,7 @@ async fn detect_stateful_client(
         // A session id in a handshake request refers to an old session and is ignored.
         return scope.grant.check_handshake_revision(request, supported).map(|()| ClientProtocol::Stateful(None));
     }
-    let session = require_session(gw, scope, headers, &supported).await?;
+    let session = require_session(sessions, scope, headers, &supported).await?;
     scope.grant.check_session_revision(&session, supported)?;
     Ok(ClientProtocol::Stateful(Some(session)))
 }
@@ -65,13 +65,13 @@ async fn detect_stateful_client(
 /// Returns the session named in the headers of a request with any HTTP method. If the headers also name a revision, it
 /// must be the session's.
 pub(crate) async fn require_session(
-    gw: &GatewayServices,
+    sessions: &SessionManager,
     scope: SessionLookupScope<'_>,
     headers: &HeaderMap,
     supported: impl FnOnce() -> Vec<Revision>,
 ) -> Result<Arc<Session>, ProtocolError> {
     let version = revision(headers, supported)?;
-    let session = session_from_headers(gw, scope, headers).await?;
+    let session = session_from_headers(sessions, scope, headers).await?;
     // Gemini CLI sends no version header after the handshake; the negotiated revision applies.
     if version.is_some_and(|version| version != session.revision()) {
         let message = format!("the session uses revision {}", session.revision());
@@ -81,7 +81,7 @@ pub(crate) async fn require_session(
 }
 
 async fn session_from_headers(
-    gw: &GatewayServices,
+    sessions: &SessionManager,
     scope: SessionLookupScope<'_>,
     headers: &HeaderMap,
 ) -> Result<Arc<Session>, ProtocolError> {
@@ -94,7 +94,7 @@ async fn session_from_headers(
     let id =
         first.ok_or_else(|| invalid("start with `initialize`, and send the `Mcp-Session-Id` from its response"))?;
     let id = id.to_str().map_err(|_| invalid("the `Mcp-Session-Id` header is not plain text"))?;
-    gw.sessions.find_or_restore(id, scope.grant, scope.server).await?.ok_or_else(|| {
+    sessions.find_or_restore(id, scope.grant, scope.server).await?.ok_or_else(|| {
         ProtocolError::new(
             StatusCode::NOT_FOUND,
             code::INVALID_REQUEST,

@@ -4,7 +4,7 @@
 use std::sync::{Arc, PoisonError};
 
 use bytes::Bytes;
-use gatelodge_mcp::http_headers::{ProtocolError, check_meta, has_stateless_meta};
+use gatelodge_mcp::http_headers::{ProtocolError, check_meta, error_status, has_stateless_meta};
 use gatelodge_mcp::{
     ClientCapabilities, ClientMessage, Method, ProtocolGeneration, code, error_response, read_client_message,
 };
@@ -74,7 +74,7 @@ impl SingleSessionClient {
         let message = match read_client_message(&text, &gw.settings.request_limits) {
             Ok(message) => message,
             Err(cause) => {
-                responder.reject(&cause, ProtocolGeneration::Stateful).await;
+                responder.reject(&cause, error_status(&cause, ProtocolGeneration::Stateful)).await;
                 gw.record_rejection(gw.new_recorder(&ctx), cause.code, &cause.message).await;
                 return None;
             }

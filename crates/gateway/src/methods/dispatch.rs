@@ -54,7 +54,7 @@ pub(crate) async fn dispatch(
             }
             Ok(subject) => call_handler::handle_call(gw, ctx, request, &subject, recorder, responder).await,
             Err(cause) => {
-                responder.reject(&cause, ctx.generation()).await;
+                responder.reject(&cause, ctx.client_protocol.rejection_status(&cause)).await;
                 gw.record_rejection(gw.new_recorder(ctx), cause.code, &cause.message).await;
             }
         };
@@ -63,7 +63,7 @@ pub(crate) async fn dispatch(
         responder.finish(reply::internal_error_reply(request.id(), recorder.call_id(), &refusal)).await;
         return gw.record_refusal(&mut recorder, &refusal).await;
     }
-    if let Some((text, outcome)) = Box::pin(local_response(gw, ctx, request)).await {
+    if let Some((text, outcome)) = Box::pin(local_response(&gw.sessions, ctx, request)).await {
         responder.finish(text.into()).await;
         return gw.write_row(recorder.outcome_row(outcome, None)).await;
     }

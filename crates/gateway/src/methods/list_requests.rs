@@ -1,15 +1,13 @@
 //! Handles the list requests for tools, resources, resource templates and prompts: fetches all pages, and removes
 //! entries that the grant cannot use.
 
+mod page_fetch;
+
 use std::collections::HashSet;
-use std::time::Duration;
 
 use bytes::Bytes;
-use gatelodge_json::{JsonValue, read};
-use gatelodge_mcp::{
-    ClientRequest, Method, RequestId, ServerResponse, ServerResponseOffsets, TraceParent, code, error_response,
-    replace_list_items,
-};
+use gatelodge_json::{JsonLimits, read};
+use gatelodge_mcp::{ClientRequest, Method, ServerResponse, code, error_response, replace_list_items};
 use gatelodge_mutants::mutant;
 use gatelodge_policy::{CalledTool, Category, DefinitionStatus};
 use gatelodge_store::{CallOutcome, EnforcementMode};
@@ -19,43 +17,16 @@ use super::policy_exempt_messages::reply_failure;
 use super::tool_listing_refresh::apply_listing;
 use crate::body::MessageBody;
 use crate::call_recorder::CallRecorder;
-use crate::pipeline::{ForwardContext, ForwardOutcome, forward, response_for_client};
+use crate::pipeline::response_for_client;
 use crate::refusal::Refusal;
 use crate::reply;
 use crate::request_context::{ClientContext, RequestContext};
 use crate::responder::Responder;
 use crate::services::GatewayServices;
 use crate::session::ProgressRelay;
-use crate::upstream::{
-    CachedToolList, ListResponseBaseline, Permit, ServerToolCategories, ToolListing, UpstreamRequest, UpstreamResponse,
-    UpstreamSendError,
-};
-use crate::upstream_session::call_cancellation;
-use crate::upstream_session::upstream_exchange::result_text;
+use crate::upstream::{CachedToolList, ServerToolCategories, ToolListing, UpstreamSendError};
 
-/// Maximum number of pages. Real servers have a few; a list with more pages than this is assumed to be endless.
-const MAX_PAGES: usize = 200;
-/// Time limit for all pages of a list.
-const LIST_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// Result of fetching a list.
-#[derive(Debug)]
-pub(crate) enum ListFetchResult {
-    /// The results of all pages, and the first response, whose id was assigned by the gateway.
-    Whole(Vec<Bytes>, ListResponseBaseline),
-    /// The upstream's error response, with the id that the gateway assigned, and the status for the client.
-    Error(Bytes, StatusCode),
-}
-
-/// A list request to the upstream.
-#[derive(Debug)]
-pub(crate) struct ListRequest<'a> {
-    pub method: &'a Method<'a>,
-    pub member: &'a str,
-    pub progress: Option<&'a ProgressRelay>,
-    /// Whether the request comes from the client rather than the gateway itself.
-    pub is_client_request: bool,
-}
+pub(crate) use self::page_fetch::{ListFetchResult, ListRequest, fetch_list, fetch_list_within};
 
 /// Returns two member names: the member that contains a list's entries, and the member that names each entry.
 pub(crate) fn list_member_names(method: &Method<'_>) -> (&'static str, &'static str) {
@@ -125,8 +96,8 @@ pub(crate) async fn reject_cursor(
             (StatusCode::OK, text, code::INVALID_PARAMS, what)
         }
         Err(error) => {
-            let (status, text) = reply::wire_error_reply(&error, client.protocol.generation());
-            (status, text, error.code, error.message)
+            let status = client.protocol.rejection_status(&error);
+            (status, reply::wire_error_reply(&error), error.code, error.message)
         }
     };
     responder.finish_with_status(status, text.into()).await;
@@ -151,7 +122,7 @@ async fn build_response(
             };
             let secrets = ctx.upstream.secret_redactor();
             let build_list = || {
-                let list = filter_entries(gw, ctx, request.method(), pages, listing.as_deref())?;
+                let list = filter_entries(ctx, request.method(), pages, listing.as_deref(), &gw.settings.reply_limits)?;
                 // Members that the server adds to the response are kept.
                 let (before, after) = if mutant!("list-envelope-rewritten") {
                     (r#"{"jsonrpc":"2.0","id":"#.to_owned(), format!(r#","result":{list}}}"#))
@@ -191,179 +162,16 @@ pub(crate) async fn pinned_tools(gw: &GatewayServices, ctx: &RequestContext) -> 
     listed.map(|tool| tool.text.clone()).collect()
 }
 
-/// Fetches all pages of a list. `build_page_request` builds the request for the page that a cursor refers to.
-pub(crate) async fn fetch_list(
-    gw: &GatewayServices,
-    ctx: &RequestContext,
-    wanted: &ListRequest<'_>,
-    responder: &mut Responder,
-    build_page_request: impl Fn(&RequestId<'_>, Option<&str>, Option<&TraceParent>) -> String,
-) -> Result<ListFetchResult, UpstreamSendError> {
-    fetch_list_within(LIST_TIMEOUT.min(gw.settings.call_timeout), gw, ctx, wanted, responder, build_page_request).await
-}
-
-/// Like [`fetch_list`], with a time limit. Listing has no side effects, so it is retried once from the first page if
-/// the session has expired.
-pub(crate) async fn fetch_list_within(
-    time: Duration,
-    gw: &GatewayServices,
-    ctx: &RequestContext,
-    wanted: &ListRequest<'_>,
-    responder: &mut Responder,
-    build_page_request: impl Fn(&RequestId<'_>, Option<&str>, Option<&TraceParent>) -> String,
-) -> Result<ListFetchResult, UpstreamSendError> {
-    let fetching = async {
-        match fetch_pages(gw, ctx, wanted, responder, &build_page_request).await {
-            Err(UpstreamSendError::SessionExpired) if !mutant!("list-not-retried-after-lost-session") => {
-                fetch_pages(gw, ctx, wanted, responder, &build_page_request)
-                    .await
-                    .map_err(UpstreamSendError::after_call_sent)
-            }
-            fetched => fetched,
-        }
-    };
-    tokio::time::timeout(time, fetching).await.unwrap_or(Err(UpstreamSendError::Timeout))
-}
-
-/// Detects servers whose pages repeat, which would otherwise be followed forever.
-#[derive(Default)]
-struct PageLoopDetector {
-    cursors: HashSet<String>,
-    names: HashSet<String>,
-}
-
-impl PageLoopDetector {
-    /// Returns the cursor of the next page as JSON, or `None` at the end of the list: no cursor, or one that was seen
-    /// before.
-    ///
-    /// # Errors
-    /// The cursor is new, but the page contains nothing new.
-    fn next_cursor(&mut self, page: JsonValue<'_>, method: &Method<'_>) -> Result<Option<String>, UpstreamSendError> {
-        let (member, key) = list_member_names(method);
-        let names = page.get(member).into_iter().flat_map(|list| list.elements());
-        let names: Vec<String> = names.filter_map(|entry| Some(entry.get(key)?.as_str()?.into_owned())).collect();
-        let (is_empty, before) = (names.is_empty(), self.names.len());
-        self.names.extend(names);
-        let has_new = self.names.len() > before;
-        let next = page.get("nextCursor").and_then(|next| Some((next, next.as_str()?)));
-        let Some((next, text)) = next.filter(|(_, text)| !text.is_empty()) else { return Ok(None) };
-        if !self.cursors.insert(text.into_owned()) {
-            return Ok(None);
-        }
-        if has_new || is_empty {
-            return Ok(Some(next.raw().to_owned()));
-        }
-        Err(UpstreamSendError::InvalidResponse("the list does not end: a page contains nothing new".to_owned()))
-    }
-}
-
-async fn fetch_pages(
-    gw: &GatewayServices,
-    ctx: &RequestContext,
-    wanted: &ListRequest<'_>,
-    responder: &mut Responder,
-    build_page_request: impl Fn(&RequestId<'_>, Option<&str>, Option<&TraceParent>) -> String,
-) -> Result<ListFetchResult, UpstreamSendError> {
-    let member = wanted.member;
-    let mut pages = Vec::new();
-    let mut first = None;
-    let mut seen = PageLoopDetector::default();
-    let mut cursor: Option<String> = None;
-    let mut total = 0;
-    let known = ctx.tool_registry().current().filter(|_| *wanted.method == Method::ToolsList);
-    let max_bytes = gw.settings.reply_limits.max_bytes;
-    while pages.len() < MAX_PAGES && total < max_bytes {
-        let call = gw.new_call_id();
-        let method = wanted.method.name();
-        let span = ctx.upstream_span(method, None);
-        let text = build_page_request(
-            &RequestId::string(call.as_str()),
-            cursor.as_deref(),
-            span.as_ref().map(|span| &span.context),
-        );
-        let outgoing = ctx.request_for_upstream(UpstreamRequest::request(text, call), method, None).with_span(span);
-        let permit = Permit::for_list(wanted.method, outgoing)
-            .ok_or_else(|| UpstreamSendError::NotSent("the method is subject to the policy".to_owned()))?;
-        let forward_ctx = ForwardContext {
-            gw,
-            ctx,
-            call,
-            progress: wanted.progress,
-            // A listing that is fetched for a call continues when the client disconnects, as the call would.
-            cancels_on_disconnect: wanted.is_client_request,
-            is_client_request: wanted.is_client_request,
-            can_suspend: false,
-            previous_response: known
-                .as_ref()
-                .and_then(|listing| listing.single_response())
-                .filter(|_| pages.is_empty()),
-            deadline_timer: None,
-        };
-        let sent = forward(&forward_ctx, permit, responder).await;
-        // After the first page, an error must not claim that nothing was sent.
-        let sent = if pages.is_empty() { sent } else { sent.map_err(UpstreamSendError::after_call_sent) };
-        let (ForwardOutcome::Response(message, spans), exchange) = sent? else {
-            if let Some(session) = ctx.upstream_session() {
-                call_cancellation::notify_cancelled(gw, &ctx.upstream, session, call).await;
-            }
-            return Err(UpstreamSendError::ClientGone);
-        };
-        let message = message.into_bytes();
-        let upstream_status = exchange.as_ref().map_or(StatusCode::OK, |exchange| exchange.status);
-        drain(gw, exchange).await;
-        if pages.is_empty()
-            && let Some(page) = known.as_ref().and_then(|listing| unchanged_page(listing, &message, &spans))
-        {
-            return Ok(ListFetchResult::Whole(vec![page], ListResponseBaseline { text: message, spans }));
-        }
-        let page = match result_text(&message, &gw.settings.reply_limits) {
-            Err(_) if mutant!("unreadable-list-forwarded") => None,
-            page => page?,
-        };
-        let Some(page) = page else {
-            let status = ctx.response_status(&message.clone().into(), call, upstream_status, &gw.settings.reply_limits);
-            return Ok(ListFetchResult::Error(message, status));
-        };
-        total += page.len();
-        let document = read(&page, &gw.settings.reply_limits)
-            .map_err(|_| UpstreamSendError::InvalidResponse("a page cannot be read".to_owned()))?;
-        if document.root().get(member).is_none() {
-            return Err(UpstreamSendError::InvalidResponse(format!("a page has no `{member}`")));
-        }
-        pages.push(page.clone());
-        let first = first.get_or_insert(ListResponseBaseline { text: message, spans });
-        cursor = seen.next_cursor(document.root(), wanted.method)?;
-        if cursor.is_none() {
-            return Ok(ListFetchResult::Whole(pages, first.clone()));
-        }
-    }
-    Err(UpstreamSendError::InvalidResponse(format!("the list has more than {MAX_PAGES} pages or {max_bytes} bytes")))
-}
-
-/// Returns the only page of a tool list if it is byte for byte the page that the current listing was parsed from, so
-/// that it need not be parsed again.
-fn unchanged_page(listing: &ToolListing, message: &Bytes, spans: &ServerResponseOffsets) -> Option<Bytes> {
-    let page = message.slice(spans.result()?);
-    listing.is_from_pages(std::slice::from_ref(&page)).then_some(page)
-}
-
-async fn drain(gw: &GatewayServices, exchange: Option<UpstreamResponse>) {
-    if let Some(mut exchange) = exchange {
-        exchange.drain(&gw.metrics).await;
-    }
-}
-
 /// Builds a single page of all entries that the grant may see, each unchanged.
 fn filter_entries(
-    gw: &GatewayServices,
     ctx: &RequestContext,
     method: &Method<'_>,
     pages: &[Bytes],
     listing: Option<&ToolListing>,
+    limits: &JsonLimits,
 ) -> Option<String> {
     let (member, key) = list_member_names(method);
-    let documents: Vec<_> =
-        pages.iter().map(|page| read(page, &gw.settings.reply_limits).ok()).collect::<Option<_>>()?;
+    let documents: Vec<_> = pages.iter().map(|page| read(page, limits).ok()).collect::<Option<_>>()?;
     let mut entries = Vec::new();
     let mut names = HashSet::new();
     for document in &documents {

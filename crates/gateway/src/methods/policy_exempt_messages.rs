@@ -17,9 +17,10 @@ use crate::reply;
 use crate::request_context::RequestContext;
 use crate::responder::Responder;
 use crate::services::GatewayServices;
-use crate::session::{ClientResponseDestination, ProgressRelay};
+use crate::session::{ClientResponseDestination, ProgressRelay, SessionManager};
 use crate::upstream::{Permit, UpstreamRequest, UpstreamResponse, UpstreamSendError};
 use crate::upstream_session::handshake::reopen_if_stale;
+use crate::upstream_session::local_session::handle_locally;
 use crate::upstream_session::upstream_exchange::send_one_way;
 
 /// Forwards a request that every policy allows, and its response.
@@ -33,7 +34,7 @@ pub(crate) async fn forward_request(
     match exchange_for_client(gw, ctx, request, &recorder, &mut responder).await {
         Ok((status, text, outcome, mut exchange)) => {
             if outcome == CallOutcome::Ok {
-                store_log_level(gw, ctx, request).await;
+                store_log_level(&gw.sessions, ctx, request).await;
             }
             responder.finish_with_status(status, text).await;
             gw.write_row(recorder.outcome_row(outcome, Some(exchange.status.as_u16()))).await;
@@ -44,11 +45,11 @@ pub(crate) async fn forward_request(
 }
 
 /// Stores the client's log level, to restore it after the server has lost the session.
-async fn store_log_level(gw: &GatewayServices, ctx: &RequestContext, request: &ClientRequest<'_>) {
+async fn store_log_level(sessions: &SessionManager, ctx: &RequestContext, request: &ClientRequest<'_>) {
     let level = request.params().filter(|_| *request.method() == Method::SetLevel);
     let level = level.and_then(|params| params.get("level")?.as_str());
     if let Some((session, level)) = ctx.session().zip(level) {
-        gw.sessions.persist_log_level(session, &level).await;
+        sessions.persist_log_level(session, &level).await;
     }
 }
 
@@ -138,8 +139,8 @@ pub(crate) async fn exchange_with_upstream(
 
 /// Forwards a notification or response, with its ids translated to the upstream's.
 pub(crate) async fn forward_one_way(gw: &GatewayServices, ctx: &RequestContext, message: &ClientMessage<'_>) {
-    if ctx.local_session().is_some() {
-        return handle_locally(gw, ctx, message).await;
+    if handle_locally(gw, ctx, message).await {
+        return;
     }
     let mut recorder = gw.new_recorder(ctx);
     if cancel_locally(ctx, message) {
@@ -182,35 +183,6 @@ pub(crate) async fn forward_one_way(gw: &GatewayServices, ctx: &RequestContext, 
             gw.write_row(recorder.failure_row(&Refusal::Upstream(error), outcome)).await;
         }
     }
-}
-
-/// Handles notifications and responses for a stateless upstream, which cannot receive them: a cancellation ends the
-/// request, a response is passed to the waiting call, and everything else is dropped.
-async fn handle_locally(gw: &GatewayServices, ctx: &RequestContext, message: &ClientMessage<'_>) {
-    let Some(session) = ctx.session() else { return };
-    let mut recorder = gw.new_recorder(ctx);
-    let is_taken = match message {
-        ClientMessage::Notification(notification) if *notification.method() == Method::Cancelled => {
-            recorder.set_method(notification.method().name());
-            notification.reference().ok().flatten().is_some_and(|id| session.cancel_request(&id))
-        }
-        ClientMessage::Response(response) => {
-            recorder.set_method("response");
-            match session.server_requests.take(response.id()) {
-                Some(ClientResponseDestination::Call(waiting)) => {
-                    waiting.send(Bytes::copy_from_slice(response.text().as_bytes())).is_ok()
-                }
-                Some(ClientResponseDestination::Upstream(..)) | None => false,
-            }
-        }
-        // These have no effect at a stateless upstream.
-        ClientMessage::Notification(_) | ClientMessage::Request(_) => return,
-    };
-    if is_taken {
-        return gw.write_row(recorder.outcome_row(CallOutcome::Ok, None)).await;
-    }
-    gw.metrics.count_dropped_message();
-    gw.write_row(recorder.refusal_row(&Refusal::UnknownReference)).await;
 }
 
 /// Signals the cancellation of a request that has no single id upstream, such as a list with several pages; its handler

@@ -1,36 +1,28 @@
 //! Standalone stream of a stateful client, which carries messages that belong to no request.
 
+mod upstream_stream;
+
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
-use gatelodge_mcp::translate::to_json_string;
-use gatelodge_mcp::{Method, SSE_KEEP_ALIVE, ServerMessage, read_server_message};
-use gatelodge_mutants::mutant;
+use gatelodge_mcp::SSE_KEEP_ALIVE;
 use gatelodge_store::CallOutcome;
 use http::{HeaderValue, Response, StatusCode};
 use tokio::sync::{Notify, mpsc};
 
-use super::advertised_lists::advertised_list_changes;
-use super::subscriptions_listen::notification_filter::NotificationFilter;
-use crate::pipeline::server_message_filter::{filter_standalone_notification, relay_server_request};
 use crate::refusal::Refusal;
 use crate::reply::{ReplyBody, http_response};
 use crate::request_context::{RequestContext, StreamRevalidation};
 use crate::runtime::InFlightGuard;
 use crate::services::GatewayServices;
-use crate::session::list_changed::{ListChangedSet, list_changed_notification as changed_list};
-use crate::session::{STANDALONE_STREAM, Session, SseEventId, StandaloneStreamState};
-use crate::upstream::{Permit, UpstreamRequest, UpstreamResponse, UpstreamSendError};
-use crate::upstream_session::handshake::{reopen_if_stale, reopen_session};
-use crate::upstream_session::lost_session::{can_mean_lost_session, is_session_lost};
-use crate::upstream_session::resource_subscription;
+use crate::session::list_changed::list_changed_notification as changed_list;
+use crate::session::{STANDALONE_STREAM, Session, SseEventId};
+use crate::upstream_session::advertised_lists::advertised_list_changes;
+
+pub(crate) use self::upstream_stream::follow_upstream_stream;
 
 pub(crate) const MAX_QUEUED_EVENTS: usize = 64;
-/// Delay before the upstream's stream is reopened after it has ended.
-pub(crate) const MIN_RECONNECT_DELAY: Duration = Duration::from_secs(1);
-pub(crate) const MAX_RECONNECT_DELAY: Duration = Duration::from_secs(60);
-const MIN_RETRY_DELAY: Duration = Duration::from_millis(50);
 /// How long a new stream waits for the session's previous stream to end.
 pub(crate) const STREAM_HANDOVER_TIMEOUT: Duration = Duration::from_secs(1);
 /// Interval at which the grant and the configuration are checked.
@@ -195,237 +187,5 @@ pub(crate) async fn notify_list_changes(
     for method in advertised_list_changes(gw, ctx, session).await.methods() {
         let Ok(place) = events.reserve().await else { return };
         place.send(encode(&changed_list(&method)));
-    }
-}
-
-/// Follows the upstream's standalone stream from the last event, and relays its messages, encoded with `encode`. If the
-/// upstream has no stream, waits forever, so that the client's stream stays open.
-pub(crate) async fn follow_upstream_stream(
-    gw: &GatewayServices,
-    ctx: &RequestContext,
-    last: Option<HeaderValue>,
-    events: &mpsc::Sender<Bytes>,
-    encode: impl Fn(&str) -> Bytes + Copy,
-) {
-    let mut delay = MIN_RECONNECT_DELAY;
-    // Handshake attempt that was made because the upstream had lost the session.
-    let mut reopened = None;
-    // Delay before restarting a process that ended; it grows for processes that end soon after their start.
-    let mut restart_delay = MIN_RECONNECT_DELAY;
-    // Stored with the session, which resets it when it is reopened.
-    set_last_event_id(ctx, last, handshake_attempts(ctx));
-    loop {
-        reopen_if_stale(gw, ctx).await;
-        // A concurrent reopening restores the subscriptions itself.
-        if ctx.session().is_some_and(|session| session.upstream_link.reopen_lock.try_lock().is_ok()) {
-            resource_subscription::resubscribe(gw, ctx);
-        }
-        let (attempt, started_at) = (handshake_attempts(ctx), Instant::now());
-        let last = ctx.upstream_session().and_then(|session| session.streams.last_event_id());
-        let is_resumed = last.is_some();
-        let Some(permit) = stream_permit(gw, ctx, last).await else { return std::future::pending().await };
-        match gw.upstream_client.send(&ctx.upstream, permit).await {
-            Ok(mut exchange) if exchange.is_stream() => {
-                reopened = None;
-                let _open = StandaloneStreamGuard::open(ctx);
-                tokio::select! {
-                    () = relay_events(gw, ctx, &mut exchange, attempt, events, encode) => {}
-                    // The subscriptions changed, so the stream is opened again immediately.
-                    () = wait_for_subscription_change(ctx) => continue,
-                }
-                // The last message may not have been sent; it is sent again when the client resumes.
-                if events.is_closed() {
-                    return;
-                }
-                let (id, retry) = exchange.last_event();
-                if started_at.elapsed() > MAX_RECONNECT_DELAY || !ctx.upstream.is_process() {
-                    restart_delay = MIN_RECONNECT_DELAY;
-                }
-                delay = retry.unwrap_or(restart_delay).clamp(MIN_RETRY_DELAY, MAX_RECONNECT_DELAY);
-                restart_delay = (restart_delay * 2).min(MAX_RECONNECT_DELAY);
-                set_last_event_id(ctx, id, attempt);
-            }
-            Ok(exchange) if exchange.status == StatusCode::METHOD_NOT_ALLOWED => return wait_without_stream(ctx).await,
-            Err(UpstreamSendError::Status(405)) => return wait_without_stream(ctx).await,
-            // The server is down, has lost the session or the event, or has no stream and says so with 404.
-            answer => {
-                delay = (delay * 2).min(MAX_RECONNECT_DELAY);
-                let status = refusal_status(&answer);
-                match is_session_forgotten(gw, ctx, status).await {
-                    Some(true) if reopened != attempt => {
-                        reopened = reopen_forgotten_session(gw, ctx).await;
-                        delay = MIN_RECONNECT_DELAY;
-                    }
-                    Some(false) if status == StatusCode::NOT_FOUND && !is_resumed => {
-                        set_stream_state(ctx, StandaloneStreamState::Unsupported)
-                    }
-                    Some(_) | None => {}
-                }
-                if !matches!(answer, Err(UpstreamSendError::NotSent(_) | UpstreamSendError::ConnectionLost(_))) {
-                    set_last_event_id(ctx, None, attempt);
-                }
-            }
-        }
-        tokio::select! {
-            () = tokio::time::sleep(delay) => {}
-            () = wait_for_listener(ctx) => {}
-        }
-    }
-}
-
-/// Marks the upstream's stream as open until dropped.
-struct StandaloneStreamGuard<'v>(&'v RequestContext);
-
-impl<'v> StandaloneStreamGuard<'v> {
-    fn open(ctx: &'v RequestContext) -> Self {
-        set_stream_state(ctx, StandaloneStreamState::Open);
-        Self(ctx)
-    }
-}
-
-impl Drop for StandaloneStreamGuard<'_> {
-    fn drop(&mut self) {
-        set_stream_state(self.0, StandaloneStreamState::Closed);
-    }
-}
-
-fn set_stream_state(ctx: &RequestContext, state: StandaloneStreamState) {
-    if let Some(session) = ctx.upstream_session() {
-        session.notification_hub.set_stream_state(state);
-    }
-}
-
-/// Waits forever, because the upstream has no stream.
-async fn wait_without_stream(ctx: &RequestContext) {
-    set_stream_state(ctx, StandaloneStreamState::Unsupported);
-    std::future::pending().await
-}
-
-/// Waits until a listener needs the upstream's stream.
-async fn wait_for_listener(ctx: &RequestContext) {
-    match ctx.upstream_session() {
-        Some(session) => session.notification_hub.wait_until_wanted().await,
-        None => std::future::pending().await,
-    }
-}
-
-fn refusal_status(answer: &Result<UpstreamResponse, UpstreamSendError>) -> StatusCode {
-    match answer {
-        Ok(exchange) => exchange.status,
-        Err(UpstreamSendError::Status(status)) => StatusCode::from_u16(*status).unwrap_or_default(),
-        Err(_) => StatusCode::default(),
-    }
-}
-
-/// Returns whether the upstream has lost the session, judged by the status and a ping. Returns `None` if neither is
-/// conclusive.
-async fn is_session_forgotten(gw: &GatewayServices, ctx: &RequestContext, status: StatusCode) -> Option<bool> {
-    ctx.upstream_session()?;
-    match status == StatusCode::NOT_FOUND || can_mean_lost_session(ctx, status) {
-        true => is_session_lost(gw, ctx).await,
-        false => None,
-    }
-}
-
-/// Reopens a session that the upstream has lost. Calls would do this too, but a client that only listens makes none.
-/// Returns the number of handshake attempts.
-async fn reopen_forgotten_session(gw: &GatewayServices, ctx: &RequestContext) -> Option<u64> {
-    let session = ctx.upstream_session()?;
-    reopen_session(gw, ctx, Some(session.upstream_link.handshake_attempts())).await;
-    Some(session.upstream_link.handshake_attempts())
-}
-
-/// Returns the number of handshake attempts; `None` without an upstream session.
-fn handshake_attempts(ctx: &RequestContext) -> Option<u64> {
-    ctx.upstream_session().map(|session| session.upstream_link.handshake_attempts())
-}
-
-/// Stores the id of the last event received from the upstream's stream. `attempt` is the handshake attempt after which
-/// the stream was opened.
-fn set_last_event_id(ctx: &RequestContext, last: Option<HeaderValue>, attempt: Option<u64>) {
-    if let Some((session, attempt)) = ctx.upstream_session().zip(attempt) {
-        session.set_last_event_id(last, attempt);
-    }
-}
-
-/// Returns the permit for opening the stream: a GET for a stateful upstream, `subscriptions/listen` for a stateless
-/// one. Resources that the policy denies are left out, and each denial is recorded once.
-async fn stream_permit(gw: &GatewayServices, ctx: &RequestContext, last: Option<HeaderValue>) -> Option<Permit> {
-    let Some(session) = ctx.local_session() else {
-        let (session_link, revision) = ctx.upstream_session_address();
-        return Some(Permit::for_event_stream(session_link, revision, last));
-    };
-    let mut uris = Vec::new();
-    for uri in session.subscriptions.uris_for_stream() {
-        if let Some(allowed) = resource_subscription::authorize_subscription(gw, ctx, session, &uri).await {
-            uris.push(to_json_string(allowed.uri()));
-        } else if mutant!("denied-resource-still-subscribed") {
-            uris.push(to_json_string(&uri));
-        }
-    }
-    let (call, method) = (gw.new_call_id(), Method::Listen.name());
-    let text = format!(
-        r#"{{"jsonrpc":"2.0","id":"{call}","method":"{method}","params":{{"notifications":{{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true,"resourceSubscriptions":[{}]}}}}}}"#,
-        uris.join(",")
-    );
-    Permit::for_policy_exempt(method, ctx.request_for_upstream(UpstreamRequest::request(text, call), method, None))
-}
-
-async fn wait_for_subscription_change(ctx: &RequestContext) {
-    match ctx.local_session() {
-        Some(session) => session.subscriptions.changed.notified().await,
-        None => std::future::pending().await,
-    }
-}
-
-async fn relay_events(
-    gw: &GatewayServices,
-    ctx: &RequestContext,
-    exchange: &mut UpstreamResponse,
-    attempt: Option<u64>,
-    events: &mpsc::Sender<Bytes>,
-    encode: impl Fn(&str) -> Bytes,
-) {
-    // A stateful server decides itself what it sends.
-    let session = ctx.local_session();
-    let mut requested = session.map(|session| {
-        NotificationFilter::of(
-            ListChangedSet::ALL,
-            session.subscriptions.uris(),
-            session.negotiated.wants_log_messages(),
-        )
-    });
-    let mut filter = requested.is_some().then(NotificationFilter::default);
-    while let Ok(Some(message)) = exchange.next_message().await {
-        if mutant!("event-acknowledged-before-delivery") {
-            set_last_event_id(ctx, exchange.last_event().0, attempt);
-        }
-        let text = match read_server_message(&message, &gw.settings.reply_limits) {
-            Ok(ServerMessage::Notification(notification)) => match &mut filter {
-                Some(filter) if !mutant!("unrequested-notification-reaches-session") => {
-                    if let Some(requested) =
-                        requested.take_if(|_| *notification.method() == Method::SubscriptionsAcknowledged)
-                    {
-                        *filter = requested.restrict_to_acknowledged(notification.params().unwrap_or_default());
-                    }
-                    filter.filter_notification(gw, ctx, &notification).await
-                }
-                _ => filter_standalone_notification(gw, ctx, &notification).await,
-            },
-            Ok(ServerMessage::Request(server_request)) => relay_server_request(gw, ctx, &server_request).await,
-            Ok(ServerMessage::Response(_)) | Err(_) => {
-                gw.metrics.count_dropped_message();
-                None
-            }
-        };
-        if let Some(text) = text {
-            let text = ctx.upstream.secret_redactor().redact_json(text);
-            // Reserving first makes append and send one step: cancelled before it, the message is received again; after
-            // it, the message is sent. An appended event is replayed to resuming clients, so it must not be appended
-            // twice.
-            let Ok(place) = events.reserve().await else { return };
-            place.send(encode(&text));
-        }
-        set_last_event_id(ctx, exchange.last_event().0, attempt);
     }
 }

@@ -65,7 +65,7 @@ pub(crate) async fn handle_task_request(
         Ok(None) => {
             recorder.set_subject(ctx, Some(&id), None);
             let subject = responder.with_client_names(&RequestSubject::Task { id, tool: String::new() });
-            responder.finish(reply::not_found_reply(ctx.generation(), &subject, request.id()).into()).await;
+            responder.finish(reply::not_found_reply(&ctx.client_protocol, &subject, request.id()).into()).await;
             gw.record_refusal(&mut recorder, &Refusal::UnknownReference).await;
         }
         Err(error) => reply_refusal(gw, request, recorder, responder, &Refusal::Store(error)).await,
@@ -90,6 +90,6 @@ async fn reject(
     responder: Responder,
     error: &MessageError,
 ) {
-    responder.reject(error, ctx.generation()).await;
+    responder.reject(error, ctx.client_protocol.rejection_status(error)).await;
     gw.write_row(recorder.rejection_row(error.code, &error.message)).await;
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use gatelodge_json::JsonDocumentText;
 use gatelodge_mcp::{
-    ClientRequest, RequestId, RequestRewrite, ServerMessage, ServerResponseOffsets, code, read_server_message,
+    ClientRequest, RequestId, RequestRewrite, ServerMessage, ServerResponseOffsets, read_server_message,
 };
 use gatelodge_store::CallId;
 use http::StatusCode;
@@ -16,6 +16,7 @@ use super::{UpstreamStreamResumption, call_suspension, server_message_filter};
 use crate::body::{MessageBody, ReceivedBody};
 use crate::request_context::RequestContext;
 use crate::responder::Responder;
+use crate::runtime::Shutdown;
 use crate::runtime::deadline_timer::{DeadlineTimer, sleep};
 use crate::services::GatewayServices;
 use crate::session::{ProgressRelay, wait_for_cancel};
@@ -27,7 +28,7 @@ use crate::upstream_session::handshake;
 use crate::upstream_session::lost_session::{
     SessionEpoch, can_mean_lost_session, has_expirable_session, recover_session,
 };
-use crate::upstream_session::protocol_probe::{reprobe, reprobe_if_stateless};
+use crate::upstream_session::protocol_probe::reprobe_after;
 use crate::upstream_session::upstream_exchange::is_id_of_call;
 
 /// How long to wait for further server requests after the first: servers that need several inputs at once send their
@@ -138,7 +139,7 @@ async fn send_and_relay(
     let back = permit.resume_target();
     let Some(sent) = wait_or_cancel(forward_ctx, responder, pin!(gw.upstream_client.send(&ctx.upstream, permit))).await
     else {
-        return Ok((abandoned_outcome(gw)?, None));
+        return Ok((abandoned_outcome(&gw.shutdown)?, None));
     };
     // The body of an HTTP error is not read, but its status is used below.
     let status = match &sent {
@@ -149,7 +150,7 @@ async fn send_and_relay(
     match status {
         StatusCode::NOT_FOUND if at.is_some() && has_expirable_session(ctx) => {
             Box::pin(handshake::reopen_session(gw, ctx, at.map(|at| at.handshake_attempts))).await;
-            Box::pin(reprobe_if_stateless(gw, ctx)).await;
+            reprobe_after(gw, ctx, status, None, forward_ctx.call).await;
             return Err(UpstreamSendError::SessionExpired);
         }
         // The credential is the gateway's, not the client's, so the client gets no 401 or 403.
@@ -180,42 +181,12 @@ async fn send_and_relay(
     {
         return Err(UpstreamSendError::SessionExpired);
     }
-    let may_be_other_protocol =
-        matches!(status, StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED);
-    if may_be_other_protocol {
-        match protocol_evidence(forward_ctx, &ended) {
-            ProtocolEvidence::RequestUnderstood => {}
-            ProtocolEvidence::UnsupportedRevision => Box::pin(reprobe(gw, ctx)).await,
-            ProtocolEvidence::Inconclusive => Box::pin(reprobe_if_stateless(gw, ctx)).await,
-        }
-    }
-    ended
-}
-
-/// What a response shows about the protocol that the upstream understands.
-enum ProtocolEvidence {
-    /// The response contains the id of our request, so the server has read it.
-    RequestUnderstood,
-    /// The server has read the request and does not support its revision.
-    UnsupportedRevision,
-    Inconclusive,
-}
-
-fn protocol_evidence(
-    forward_ctx: &ForwardContext<'_>,
-    ended: &Result<(ForwardOutcome, Option<UpstreamResponse>), UpstreamSendError>,
-) -> ProtocolEvidence {
-    let Ok((ForwardOutcome::Response(message, _), _)) = ended else { return ProtocolEvidence::Inconclusive };
-    let Ok(ServerMessage::Response(reply)) =
-        read_server_message(message.outline(), &forward_ctx.gw.settings.reply_limits)
-    else {
-        return ProtocolEvidence::Inconclusive;
+    let response = match &ended {
+        Ok((ForwardOutcome::Response(message, _), _)) => Some(message),
+        _ => None,
     };
-    if reply.id().is_none_or(|id| !is_id_of_call(id, forward_ctx.call)) {
-        return ProtocolEvidence::Inconclusive;
-    }
-    let is_other = reply.error().is_some_and(|error| error.code == code::UNSUPPORTED_REVISION.to_string());
-    if is_other { ProtocolEvidence::UnsupportedRevision } else { ProtocolEvidence::RequestUnderstood }
+    reprobe_after(gw, ctx, status, response, forward_ctx.call).await;
+    ended
 }
 
 /// Relays the messages of an exchange that has already started, until the response arrives.
@@ -256,8 +227,8 @@ pub(crate) async fn wait_or_cancel<T>(
 }
 
 /// Returns the outcome of a request whose response is no longer awaited.
-pub(crate) fn abandoned_outcome(gw: &GatewayServices) -> Result<ForwardOutcome, UpstreamSendError> {
-    if gw.shutdown.is_forced() {
+pub(crate) fn abandoned_outcome(shutdown: &Shutdown) -> Result<ForwardOutcome, UpstreamSendError> {
+    if shutdown.is_forced() {
         Err(UpstreamSendError::InvalidResponse("the gateway was stopped".to_owned()))
     } else {
         Ok(ForwardOutcome::Cancelled)
@@ -270,13 +241,13 @@ async fn relay(
     exchange: &mut UpstreamResponse,
     responder: &mut Responder,
 ) -> Result<ForwardOutcome, UpstreamSendError> {
-    let ForwardContext { gw, ctx, .. } = forward_ctx;
+    let gw = forward_ctx.gw;
     let mut resumption = UpstreamStreamResumption::default();
     let mut unsent = UnsentServerRequests { forward_ctx, link: UpstreamSessionLink::NoSession, requests: Vec::new() };
     let own_id = || RequestId::string(forward_ctx.call.as_str());
     if let Some(before) = forward_ctx.previous_response {
         let again = wait_or_cancel(forward_ctx, responder, pin!(exchange.matches_previous(before, &own_id()))).await;
-        let Some(again) = again else { return abandoned_outcome(gw) };
+        let Some(again) = again else { return abandoned_outcome(&gw.shutdown) };
         if again? {
             return Ok(ForwardOutcome::Response(ReceivedBody::Whole(before.text.clone()), before.spans));
         }
@@ -286,7 +257,7 @@ async fn relay(
         let Some(message) =
             wait_or_cancel(forward_ctx, responder, pin!(next_message_in_batch(&unsent.requests, exchange))).await
         else {
-            return abandoned_outcome(gw);
+            return abandoned_outcome(&gw.shutdown);
         };
         let Some(message) = message else {
             return Ok(ForwardOutcome::ServerRequests(std::mem::take(&mut unsent.requests)));
@@ -304,7 +275,7 @@ async fn relay(
                     *exchange = resumed;
                     continue;
                 }
-                None => return abandoned_outcome(gw),
+                None => return abandoned_outcome(&gw.shutdown),
             },
         };
         let message = match message {
@@ -318,48 +289,64 @@ async fn relay(
         {
             return Ok(ForwardOutcome::Response(ReceivedBody::Whole(before.text.clone()), before.spans));
         }
-        match read_server_message(&message, &gw.settings.reply_limits) {
-            Err(_) if is_stream => gw.metrics.count_dropped_message(),
-            Err(error) => {
-                return Err(UpstreamSendError::InvalidResponse(format!("the response cannot be read: {error}")));
+        if let Some(response) =
+            relay_message(forward_ctx, exchange, &message, is_stream, &mut unsent, responder).await?
+        {
+            return Ok(response);
+        }
+    }
+}
+
+/// Handles one message: returns the response to the call, relays what belongs to the call, and drops everything else.
+async fn relay_message(
+    forward_ctx: &ForwardContext<'_>,
+    exchange: &UpstreamResponse,
+    message: &Bytes,
+    is_stream: bool,
+    unsent: &mut UnsentServerRequests<'_>,
+    responder: &mut Responder,
+) -> Result<Option<ForwardOutcome>, UpstreamSendError> {
+    let ForwardContext { gw, ctx, .. } = forward_ctx;
+    match read_server_message(message, &gw.settings.reply_limits) {
+        Err(_) if is_stream => gw.metrics.count_dropped_message(),
+        Err(error) => {
+            return Err(UpstreamSendError::InvalidResponse(format!("the response cannot be read: {error}")));
+        }
+        Ok(ServerMessage::Response(reply)) => {
+            // A response without an id is an error. No other request can wait for it here: see `MessageDemux`.
+            if reply.id().is_none_or(|id| is_id_of_call(id, forward_ctx.call)) {
+                return Ok(Some(ForwardOutcome::Response(ReceivedBody::Whole(message.clone()), reply.spans())));
             }
-            Ok(ServerMessage::Response(reply)) => {
-                // A response without an id is an error. No other request can wait for it here: see `MessageDemux`.
-                if reply.id().is_none_or(|id| is_id_of_call(id, forward_ctx.call)) {
-                    return Ok(ForwardOutcome::Response(ReceivedBody::Whole(message.clone()), reply.spans()));
-                }
-                gw.metrics.count_dropped_message();
-                if !is_stream {
-                    return Err(UpstreamSendError::InvalidResponse("the response is for another request".to_owned()));
-                }
+            gw.metrics.count_dropped_message();
+            if !is_stream {
+                return Err(UpstreamSendError::InvalidResponse("the response is for another request".to_owned()));
             }
-            Ok(ServerMessage::Notification(notification)) => {
-                if let Some(text) =
-                    Box::pin(server_message_filter::filter_call_notification(forward_ctx, &notification)).await
-                {
-                    responder.send(&redact_secrets(ctx, text)).await;
-                }
+        }
+        Ok(ServerMessage::Notification(notification)) => {
+            if let Some(text) =
+                Box::pin(server_message_filter::filter_call_notification(forward_ctx, &notification)).await
+            {
+                responder.send(&redact_secrets(ctx, text)).await;
             }
-            Ok(ServerMessage::Request(server_request)) if ctx.passes_server_requests_in_response() => {
-                let why_not = if forward_ctx.can_suspend && !exchange.is_before_call() {
-                    (!exchange.is_only_call()).then_some(server_message_filter::AMBIGUOUS_CALL_MESSAGE)
-                } else {
-                    Some(server_message_filter::CLIENT_NOT_WAITING_MESSAGE)
-                };
-                if Box::pin(server_message_filter::accept_as_client_input(gw, ctx, &server_request, why_not)).await {
-                    unsent.link = exchange.session_link.clone();
-                    unsent.requests.push(message.clone());
-                }
+        }
+        Ok(ServerMessage::Request(server_request)) if ctx.passes_server_requests_in_response() => {
+            let why_not = if forward_ctx.can_suspend && !exchange.is_before_call() {
+                (!exchange.is_only_call()).then_some(server_message_filter::AMBIGUOUS_CALL_MESSAGE)
+            } else {
+                Some(server_message_filter::CLIENT_NOT_WAITING_MESSAGE)
+            };
+            if Box::pin(server_message_filter::accept_as_client_input(gw, ctx, &server_request, why_not)).await {
+                unsent.link = exchange.session_link.clone();
+                unsent.requests.push(message.clone());
             }
-            Ok(ServerMessage::Request(server_request)) => {
-                if let Some(text) =
-                    Box::pin(server_message_filter::relay_server_request(gw, ctx, &server_request)).await
-                {
-                    responder.send(&redact_secrets(ctx, text)).await;
-                }
+        }
+        Ok(ServerMessage::Request(server_request)) => {
+            if let Some(text) = Box::pin(server_message_filter::relay_server_request(gw, ctx, &server_request)).await {
+                responder.send(&redact_secrets(ctx, text)).await;
             }
         }
     }
+    Ok(None)
 }
 
 /// Server requests that may be passed on but have not been yet. Dropping them declines them: otherwise the server might

@@ -63,7 +63,7 @@ pub(crate) async fn record_task_owner(
     progress: Option<(&str, Arc<ProgressRelay>)>,
 ) {
     // Large responses do not create tasks.
-    if ctx.is_translated() || text.len() > MAX_TASK_RESPONSE_BYTES {
+    if !ctx.can_use_tasks() || text.len() > MAX_TASK_RESPONSE_BYTES {
         return;
     }
     let text = text.clone().into_bytes();

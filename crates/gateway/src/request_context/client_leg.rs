@@ -3,8 +3,10 @@
 //! The steps of a call ask the questions here and do not know the protocol of the client.
 
 use gatelodge_json::JsonLimits;
+use gatelodge_mcp::http_headers::error_status;
 use gatelodge_mcp::{
-    ClientCapabilities, ListCaching, Method, ProtocolGeneration, RequestId, ServerMessage, code, read_server_message,
+    ClientCapabilities, ListCaching, MessageError, Method, ProtocolGeneration, RequestId, ServerMessage, code,
+    read_server_message, tool_error_result,
 };
 use gatelodge_mutants::mutant;
 use gatelodge_store::CallId;
@@ -21,6 +23,29 @@ impl ClientProtocol {
             ProtocolGeneration::Stateful if !mutant!("unknown-method-ends-session") => StatusCode::OK,
             ProtocolGeneration::Stateful | ProtocolGeneration::Stateless => StatusCode::NOT_FOUND,
         }
+    }
+
+    /// Returns the HTTP status of the reply to a rejected message.
+    pub fn rejection_status(&self, error: &MessageError) -> StatusCode {
+        error_status(error, self.generation())
+    }
+
+    /// Returns the error code for a resource that does not exist or is hidden.
+    pub fn unknown_resource_code(&self) -> i64 {
+        match self.generation() {
+            ProtocolGeneration::Stateful => code::RESOURCE_NOT_FOUND,
+            ProtocolGeneration::Stateless => code::INVALID_PARAMS,
+        }
+    }
+
+    /// Returns whether there is an error for a request that needs a capability which the client has not declared.
+    pub fn has_missing_capability_error(&self) -> bool {
+        self.generation() == ProtocolGeneration::Stateless
+    }
+
+    /// Builds the result of a tool call that failed, with `meta` as its `_meta`.
+    pub fn tool_error_result(&self, text: &str, meta: &str) -> String {
+        tool_error_result(text, Some(meta), self.generation())
     }
 }
 

@@ -42,6 +42,16 @@ impl RequestContext {
         self.translation() != ProtocolTranslation::None
     }
 
+    /// Returns whether tasks of the server are tasks for the client. They are not translated.
+    pub fn can_use_tasks(&self) -> bool {
+        !self.is_translated()
+    }
+
+    /// Returns whether all clients that listen to the server share the event stream of one session with it.
+    pub fn shares_upstream_stream(&self) -> bool {
+        self.translation() == ProtocolTranslation::ToStateful
+    }
+
     /// Returns whether requests of the server are passed to the client in the response to its own request, which the
     /// client then repeats with the input.
     pub fn passes_server_requests_in_response(&self) -> bool {

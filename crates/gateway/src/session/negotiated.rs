@@ -27,7 +27,7 @@ pub(crate) struct Negotiated {
     list_changed: Mutex<Option<ListChangedSet>>,
     /// The minimum log level requested from the upstream.
     upstream_log_level: Mutex<Option<Box<str>>>,
-    /// Client properties sent with each request to a stateless upstream.
+    /// For a local session, the client's properties, which are sent with each request.
     pub(super) handshake_profile: Option<Box<ClientHandshakeProfile>>,
 }
 
@@ -75,7 +75,7 @@ impl Negotiated {
         lock(&self.upstream_log_level).clone()
     }
 
-    /// Returns whether the upstream is stateless.
+    /// Returns whether the session exists only in the gateway, because the server is stateless.
     pub fn is_local(&self) -> bool {
         self.handshake_profile.is_some()
     }
@@ -85,7 +85,7 @@ impl Negotiated {
         self.handshake_profile.as_ref()?.to_stateless_request(text, retry)
     }
 
-    /// Returns whether the upstream is stateless and the client has set a log level.
+    /// Returns whether the session is local and the client has set a log level.
     pub fn wants_log_messages(&self) -> bool {
         self.handshake_profile.as_ref().is_some_and(|profile| lock(&profile.log_level).is_some())
     }

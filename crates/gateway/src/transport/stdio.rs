@@ -10,6 +10,7 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWrite
 use tokio::sync::{mpsc, oneshot};
 
 use crate::client::single_session_client::{SingleSessionClient, end_session};
+use crate::config_snapshot::ActiveConfig;
 use crate::request_context::{RequestContext, STDIO_ADDRESS};
 use crate::responder::ClientSessionCell;
 use crate::services::GatewayServices;
@@ -47,7 +48,7 @@ pub(crate) async fn serve_stdio(
         };
         gw.shutdown.stop();
         gw.drain().await;
-        if let Ok(ctx) = stdio_context(gw, grant, server) {
+        if let Ok(ctx) = stdio_context(&gw.config, grant, server) {
             end_session(gw, &ctx, &session_slot).await;
         }
         let _ = ended.send(());
@@ -83,7 +84,7 @@ async fn read_stdio(
         if line.iter().all(u8::is_ascii_whitespace) {
             continue;
         }
-        let ctx = stdio_context(gw, grant, server)?;
+        let ctx = stdio_context(&gw.config, grant, server)?;
         let handled = tokio::select! {
             handled = client.handle_message(gw, ctx, line.into()) => handled,
             // A client that does not read would block here.
@@ -99,9 +100,9 @@ async fn read_stdio(
     }
 }
 
-fn stdio_context(gw: &GatewayServices, grant: &TokenHash, server: &ServerName) -> std::io::Result<RequestContext> {
+fn stdio_context(config: &ActiveConfig, grant: &TokenHash, server: &ServerName) -> std::io::Result<RequestContext> {
     let gone = || std::io::Error::other("the grant or the server is no longer in the active configuration");
-    gw.config.find_request_context(grant, server, &STDIO_ADDRESS.into()).ok_or_else(gone)
+    config.find_request_context(grant, server, &STDIO_ADDRESS.into()).ok_or_else(gone)
 }
 
 /// Reads the next line; `None` at the end of the input. A line of more than `max` bytes is truncated to `max + 1`

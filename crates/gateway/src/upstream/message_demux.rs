@@ -1,26 +1,23 @@
 //! Routes a server's messages on a multiplexed connection to the calls and streams that wait for them.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+mod demux_state;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use gatelodge_json::{JsonLimits, read, split_object};
 use gatelodge_mcp::{Method, RequestId, ServerMessage, ServerNotification, ServerResponse, code, read_server_message};
-use gatelodge_mutants::mutant;
 use prometheus_client::metrics::counter::Counter;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
+use self::demux_state::{DemuxPendingCall, DemuxState};
 use super::ToolRegistry;
 
 /// Maximum number of messages queued for a receiver that does not read them. Further messages are dropped.
 const MESSAGE_QUEUE_LENGTH: usize = 256;
-/// Maximum number of messages kept for a receiver that has not been registered yet.
-const MAX_UNCLAIMED_MESSAGES: usize = 64;
 /// Number of bytes that one permit of the budget for queued messages stands for.
 const QUEUE_BUDGET_UNIT_BYTES: usize = 1 << 10;
-/// Maximum number of abandoned calls remembered until the server answers them.
-const MAX_ABANDONED_CALLS: usize = 64;
 const SUBSCRIPTION_ID_KEY: &str = "io.modelcontextprotocol/subscriptionId";
 
 /// A queued message with its share of the queue budget.
@@ -56,29 +53,6 @@ pub(crate) struct MessageDemux {
     never_started: AtomicBool,
     /// Notified once, when the connection ends; the task that holds the connection waits for it.
     ended: Notify,
-}
-
-#[derive(Debug, Default)]
-struct DemuxState {
-    /// Pending calls by call id. Ids are ordered by time.
-    pending_calls: BTreeMap<Box<str>, DemuxPendingCall>,
-    stream_listener: Option<mpsc::Sender<DemuxQueueMessage>>,
-    unclaimed: VecDeque<DemuxQueueMessage>,
-    is_ended: bool,
-    /// Whether the gateway closed the connection.
-    is_closed_locally: bool,
-    /// Whether any call has been abandoned; its reply may still arrive.
-    has_abandoned_call: bool,
-    /// Abandoned calls for which the server may still send requests.
-    abandoned_calls: BTreeSet<Box<str>>,
-}
-
-#[derive(Debug)]
-struct DemuxPendingCall {
-    events: mpsc::Sender<DemuxQueueMessage>,
-    reply: oneshot::Sender<Bytes>,
-    /// Whether the server may send requests to the client during this call.
-    may_receive_requests: bool,
 }
 
 impl MessageDemux {
@@ -158,15 +132,7 @@ impl MessageDemux {
     }
 
     pub fn abandon_call(&self, call: &str) {
-        let mut state = self.lock();
-        let Some(pending) = state.pending_calls.remove(call) else { return };
-        state.has_abandoned_call = true;
-        if pending.may_receive_requests {
-            state.abandoned_calls.insert(call.into());
-        }
-        if state.abandoned_calls.len() > MAX_ABANDONED_CALLS {
-            state.abandoned_calls.pop_first();
-        }
+        self.lock().abandon_call(call);
     }
 
     /// Ends the connection if the server may still send requests for an abandoned call and nothing is pending.
@@ -301,53 +267,6 @@ fn is_message_error(reply: &ServerResponse<'_>) -> bool {
 
 fn budget_units(bytes: usize) -> usize {
     bytes / QUEUE_BUDGET_UNIT_BYTES + 1
-}
-
-impl DemuxState {
-    /// Removes a call that has been answered.
-    fn take_call(&mut self, call: &str) -> Option<DemuxPendingCall> {
-        self.abandoned_calls.remove(call);
-        self.pending_calls.remove(call)
-    }
-
-    /// Removes the only pending call, to which a response without an id must belong. Returns `None` if several calls
-    /// are pending or any was abandoned, because the response is then ambiguous.
-    fn take_single_call(&mut self) -> Option<DemuxPendingCall> {
-        if (self.pending_calls.len() != 1 || self.has_abandoned_call) && !mutant!("anonymous-error-ends-any-call") {
-            return None;
-        }
-        self.pending_calls.pop_last().map(|(_, pending)| pending)
-    }
-
-    fn send_to_call(&self, call: &str, event: DemuxQueueMessage) -> bool {
-        self.pending_calls.get(call).is_some_and(|pending| pending.events.try_send(event).is_ok())
-    }
-
-    /// Sends a server request to the newest call that may receive requests, or otherwise routes it like a notification.
-    fn route_request(&mut self, event: DemuxQueueMessage) -> bool {
-        match self.pending_calls.values().rfind(|pending| pending.may_receive_requests) {
-            Some(pending) => pending.events.try_send(event).is_ok(),
-            None => self.route_notification(event),
-        }
-    }
-
-    /// Sends a notification to the stream listener, or else to the newest call. If there is neither, keeps it for the
-    /// next receiver.
-    fn route_notification(&mut self, event: DemuxQueueMessage) -> bool {
-        if self.stream_listener.as_ref().is_some_and(mpsc::Sender::is_closed) {
-            self.stream_listener = None;
-        }
-        let latest = self.pending_calls.last_key_value().map(|(_, pending)| &pending.events);
-        if let Some(events) = self.stream_listener.as_ref().or(latest) {
-            return events.try_send(event).is_ok();
-        }
-        let has_room = self.unclaimed.len() < MAX_UNCLAIMED_MESSAGES;
-        if !has_room {
-            self.unclaimed.pop_front();
-        }
-        self.unclaimed.push_back(DemuxQueueMessage { is_before_call: true, ..event });
-        has_room
-    }
 }
 
 #[cfg(test)]

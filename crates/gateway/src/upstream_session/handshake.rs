@@ -16,6 +16,7 @@ use super::upstream_exchange::{await_own_response, result_text, send_one_way};
 use crate::request_context::RequestContext;
 use crate::services::GatewayServices;
 use crate::session::{Session, protocol_version_header};
+use crate::settings::GatewaySettings;
 use crate::upstream::{Permit, UpstreamRequest, UpstreamSendError, UpstreamSessionLink};
 
 const INITIALIZED_NOTIFICATION: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
@@ -54,19 +55,19 @@ pub(crate) async fn reopen_session(gw: &GatewayServices, ctx: &RequestContext, h
             redo_handshake(gw, ctx, session).await;
         }
     };
-    if tokio::time::timeout(start_timeout(gw, ctx), opening).await.is_err() {
+    if tokio::time::timeout(start_timeout(&gw.settings, ctx), opening).await.is_err() {
         session.upstream_link.note_handshake_attempt();
     }
 }
 
 /// Returns the time limit for opening a session while another request is being handled.
-pub(crate) fn start_timeout(gw: &GatewayServices, ctx: &RequestContext) -> Duration {
-    if ctx.upstream.is_process() { PROCESS_START_TIMEOUT } else { gw.settings.connect_timeout * 2 }
+pub(crate) fn start_timeout(settings: &GatewaySettings, ctx: &RequestContext) -> Duration {
+    if ctx.upstream.is_process() { PROCESS_START_TIMEOUT } else { settings.connect_timeout * 2 }
 }
 
 /// Returns the time limit for a client's whole handshake, including probes and waiting for a slot.
-pub(crate) fn handshake_timeout(gw: &GatewayServices, ctx: &RequestContext) -> Duration {
-    if ctx.upstream.is_process() { PROCESS_START_TIMEOUT } else { gw.settings.connect_timeout * 4 }
+pub(crate) fn handshake_timeout(settings: &GatewaySettings, ctx: &RequestContext) -> Duration {
+    if ctx.upstream.is_process() { PROCESS_START_TIMEOUT } else { settings.connect_timeout * 4 }
 }
 
 async fn redo_handshake(gw: &GatewayServices, ctx: &RequestContext, session: &Session) {

@@ -1,9 +1,9 @@
 //! Sessions of stateful clients with stateless servers. Such a session exists only in the gateway, which does for it what
-//! other servers do: it answers pings and stores the log level.
+//! other servers do: it answers pings, stores the log level, and takes the notifications and responses of the client.
 
 use bytes::Bytes;
 use gatelodge_mcp::translate::{to_discover_result, to_initialize_result};
-use gatelodge_mcp::{ClientRequest, Method, ProtocolGeneration, code, error_response, result_response};
+use gatelodge_mcp::{ClientMessage, ClientRequest, Method, ProtocolGeneration, code, error_response, result_response};
 use gatelodge_store::CallOutcome;
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -12,12 +12,12 @@ use crate::refusal::Refusal;
 use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::responder::Responder;
 use crate::services::GatewayServices;
-use crate::session::{ClientInfo, Session, SessionParams};
+use crate::session::{ClientInfo, ClientResponseDestination, Session, SessionManager, SessionParams};
 use crate::upstream::{UpstreamSendError, UpstreamSessionLink};
 
 /// Opens a session with a stateful client of a stateless server, whose `server/discover` result is `server_info`.
 pub(crate) async fn open_local_session(
-    gw: &GatewayServices,
+    sessions: &SessionManager,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     server_info: Bytes,
@@ -40,10 +40,10 @@ pub(crate) async fn open_local_session(
         is_local: true,
         accepts_log_messages: true,
     };
-    let session = Session::new(opening).and_then(|session| gw.sessions.registry.insert(session));
+    let session = Session::new(opening).and_then(|session| sessions.registry.insert(session));
     let session = session.ok_or_else(|| UpstreamSendError::NotSent("there are too many sessions".to_owned()))?;
     if responder.set_session(&session) {
-        gw.sessions.persist(&session).await;
+        sessions.persist(&session).await;
     }
     Ok((result_response(request.id(), &text).into(), CallOutcome::Ok))
 }
@@ -51,7 +51,7 @@ pub(crate) async fn open_local_session(
 /// Returns the response to a request whose method the server's protocol lacks, so that the gateway answers it, and its
 /// outcome. Returns `None` for any other method.
 pub(crate) async fn local_response(
-    gw: &GatewayServices,
+    sessions: &SessionManager,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
 ) -> Option<(String, CallOutcome)> {
@@ -66,20 +66,20 @@ pub(crate) async fn local_response(
         (ProtocolTranslation::ToStateless, Method::Ping) => {
             Some((result_response(request.id(), "{}"), CallOutcome::Ok))
         }
-        (ProtocolTranslation::ToStateless, Method::SetLevel) => Some(set_log_level(gw, ctx, request).await),
+        (ProtocolTranslation::ToStateless, Method::SetLevel) => Some(set_log_level(sessions, ctx, request).await),
         _ => None,
     }
 }
 
 async fn set_log_level(
-    gw: &GatewayServices,
+    sessions: &SessionManager,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
 ) -> (String, CallOutcome) {
     let level = request.params().and_then(|params| params.get("level")?.as_str());
     match (level, ctx.session()) {
         (Some(level), Some(session)) => {
-            gw.sessions.persist_log_level(session, &level).await;
+            sessions.persist_log_level(session, &level).await;
             (result_response(request.id(), "{}"), CallOutcome::Ok)
         }
         _ => {
@@ -87,4 +87,36 @@ async fn set_log_level(
             (error_response(Some(request.id()), code::INVALID_PARAMS, what, None), CallOutcome::Error)
         }
     }
+}
+
+/// Handles a notification or response of a local session, which the server could not receive: a cancellation ends the
+/// request, a response is passed to the waiting call, and everything else is dropped. Returns false for any other
+/// session, whose messages go to the server.
+pub(crate) async fn handle_locally(gw: &GatewayServices, ctx: &RequestContext, message: &ClientMessage<'_>) -> bool {
+    let Some(session) = ctx.local_session() else { return false };
+    let mut recorder = gw.new_recorder(ctx);
+    let is_taken = match message {
+        ClientMessage::Notification(notification) if *notification.method() == Method::Cancelled => {
+            recorder.set_method(notification.method().name());
+            notification.reference().ok().flatten().is_some_and(|id| session.cancel_request(&id))
+        }
+        ClientMessage::Response(response) => {
+            recorder.set_method("response");
+            match session.server_requests.take(response.id()) {
+                Some(ClientResponseDestination::Call(waiting)) => {
+                    waiting.send(Bytes::copy_from_slice(response.text().as_bytes())).is_ok()
+                }
+                Some(ClientResponseDestination::Upstream(..)) | None => false,
+            }
+        }
+        // These have no effect at a stateless upstream.
+        ClientMessage::Notification(_) | ClientMessage::Request(_) => return true,
+    };
+    if is_taken {
+        gw.write_row(recorder.outcome_row(CallOutcome::Ok, None)).await;
+    } else {
+        gw.metrics.count_dropped_message();
+        gw.write_row(recorder.refusal_row(&Refusal::UnknownReference)).await;
+    }
+    true
 }

@@ -62,7 +62,7 @@ pub(crate) async fn with_pooled_session(
         Ok(Box::new(StatelessClient { upstream_session: Some(upstream_session), ..*client }))
     };
     // The time limit covers waiting for the lock, so waiters do not add up their timeouts.
-    let timeout = handshake_timeout(gw, ctx);
+    let timeout = handshake_timeout(&gw.settings, ctx);
     let opened = tokio::time::timeout(timeout, opening).await;
     opened.unwrap_or(Err(Refusal::Upstream(UpstreamSendError::HandshakeTimeout(timeout))))
 }
@@ -142,7 +142,7 @@ async fn open_session(
         let session_permit = reserve_session_slot(gw, ctx, handshake.len()).await?;
         Ok::<_, Refusal>((session_permit, handshake_upstream(gw, ctx, &handshake).await?))
     };
-    let timeout = start_timeout(gw, ctx);
+    let timeout = start_timeout(&gw.settings, ctx);
     let opened = tokio::time::timeout(timeout, opening).await;
     let (session_permit, handshake_result) =
         opened.unwrap_or(Err(Refusal::Upstream(UpstreamSendError::HandshakeTimeout(timeout))))?;

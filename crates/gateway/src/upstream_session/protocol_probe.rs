@@ -5,8 +5,11 @@ use gatelodge_json::{JsonKind, JsonLimits, JsonValue, read};
 use gatelodge_mcp::{
     Method, ProtocolGeneration, RequestId, Revision, ServerMessage, code, has_task_capability, read_server_message,
 };
+use gatelodge_store::CallId;
+use http::StatusCode;
 
-use super::upstream_exchange::{await_own_response, result_text};
+use super::upstream_exchange::{await_own_response, is_id_of_call, result_text};
+use crate::body::ReceivedBody;
 use crate::request_context::{GATEWAY_META, ProtocolTranslation, RequestContext};
 use crate::services::GatewayServices;
 use crate::upstream::{Permit, StatelessHeaders, UpstreamRequest, UpstreamSendError};
@@ -80,16 +83,52 @@ async fn probe(gw: &GatewayServices, ctx: &RequestContext) -> Result<DiscoverRes
     Ok(result)
 }
 
-/// Probes again if the upstream no longer seems to understand the protocol in use, and ends a session that depends on
-/// the old result.
-pub(crate) async fn reprobe_if_stateless(gw: &GatewayServices, ctx: &RequestContext) {
-    if ctx.generation() == ProtocolGeneration::Stateless || ctx.translation() != ProtocolTranslation::None {
-        reprobe(gw, ctx).await;
+/// Probes again if a response shows that the upstream no longer understands the protocol in use, and ends a session that
+/// depends on the old result. `message` is the response to `call`, if there is one.
+pub(crate) async fn reprobe_after(
+    gw: &GatewayServices,
+    ctx: &RequestContext,
+    status: StatusCode,
+    message: Option<&ReceivedBody>,
+    call: CallId,
+) {
+    if !matches!(status, StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED) {
+        return;
+    }
+    let depends_on_probe =
+        ctx.generation() == ProtocolGeneration::Stateless || ctx.translation() != ProtocolTranslation::None;
+    match ProtocolEvidence::of(message, call, &gw.settings.reply_limits) {
+        ProtocolEvidence::UnsupportedRevision => Box::pin(reprobe(gw, ctx)).await,
+        ProtocolEvidence::Inconclusive if depends_on_probe => Box::pin(reprobe(gw, ctx)).await,
+        ProtocolEvidence::Inconclusive | ProtocolEvidence::RequestUnderstood => {}
     }
 }
 
-/// Probes again after the upstream reported that it supports other revisions.
-pub(crate) async fn reprobe(gw: &GatewayServices, ctx: &RequestContext) {
+/// What a response shows about the protocol that the upstream understands.
+enum ProtocolEvidence {
+    /// The response contains the id of our request, so the server has read it.
+    RequestUnderstood,
+    /// The server has read the request and does not support its revision.
+    UnsupportedRevision,
+    Inconclusive,
+}
+
+impl ProtocolEvidence {
+    fn of(message: Option<&ReceivedBody>, call: CallId, limits: &JsonLimits) -> Self {
+        let Some(Ok(ServerMessage::Response(reply))) =
+            message.map(|message| read_server_message(message.outline(), limits))
+        else {
+            return Self::Inconclusive;
+        };
+        if reply.id().is_none_or(|id| !is_id_of_call(id, call)) {
+            return Self::Inconclusive;
+        }
+        let is_other = reply.error().is_some_and(|error| error.code == code::UNSUPPORTED_REVISION.to_string());
+        if is_other { Self::UnsupportedRevision } else { Self::RequestUnderstood }
+    }
+}
+
+async fn reprobe(gw: &GatewayServices, ctx: &RequestContext) {
     ctx.upstream.forget_stateless_support();
     let session = match (ctx.translation(), probe_is_stateless(gw, ctx).await) {
         (ProtocolTranslation::ToStateful | ProtocolTranslation::None, Ok(true)) => ctx.upstream_session(),
@@ -127,15 +166,15 @@ async fn request_discover_untimed(
     gw: &GatewayServices,
     ctx: &RequestContext,
 ) -> Result<DiscoverResult, UpstreamSendError> {
-    let message = send_discover(gw, ctx).await?;
-    match message.as_ref().and_then(|message| stateless_rejection(message, &gw.settings.reply_limits)) {
+    let (message, limits) = (send_discover(gw, ctx).await?, &gw.settings.reply_limits);
+    match message.as_ref().and_then(|message| stateless_rejection(message, limits)) {
         Some(Some(supported)) if !supported.contains(&Revision::R2026_07_28) => {
             ctx.upstream.set_supported_revisions(supported);
             Ok(DiscoverResult::NotStateless)
         }
-        Some(Some(_)) => Ok(parse_discover_result(gw, ctx, send_discover(gw, ctx).await?)),
+        Some(Some(_)) => Ok(parse_discover_result(ctx, send_discover(gw, ctx).await?, limits)),
         Some(None) => Ok(DiscoverResult::Rejected),
-        None => Ok(parse_discover_result(gw, ctx, message)),
+        None => Ok(parse_discover_result(ctx, message, limits)),
     }
 }
 
@@ -171,8 +210,7 @@ fn stateless_rejection(message: &Bytes, limits: &JsonLimits) -> Option<Option<Ve
     }
 }
 
-fn parse_discover_result(gw: &GatewayServices, ctx: &RequestContext, message: Option<Bytes>) -> DiscoverResult {
-    let limits = &gw.settings.reply_limits;
+fn parse_discover_result(ctx: &RequestContext, message: Option<Bytes>, limits: &JsonLimits) -> DiscoverResult {
     let Some(message) = message else { return DiscoverResult::NotStateless };
     let Ok(Some(result)) = result_text(&message, limits) else {
         return if stateless_rejection(&message, limits).is_some() {

@@ -67,7 +67,7 @@ async fn with_exclusive_session(
     .await
     {
         Some(exclusive_ctx) => exclusive_ctx,
-        None if abandoned_outcome(gw).is_err() => {
+        None if abandoned_outcome(&gw.shutdown).is_err() => {
             Err(UpstreamSendError::NotSent("the gateway was stopped".to_owned()).into())
         }
         None => Err(Refusal::CapacityReached(CLIENT_LEFT_MESSAGE)),

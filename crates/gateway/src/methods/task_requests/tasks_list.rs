@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use gatelodge_json::read;
-use gatelodge_mcp::{ClientRequest, ListCaching, ServerResponse, code, error_response, replace_list_items};
+use gatelodge_mcp::{ClientRequest, ServerResponse, code, error_response, replace_list_items};
 use gatelodge_store::CallOutcome;
 use http::StatusCode;
 
@@ -86,7 +86,7 @@ async fn fetch_own_tasks(
         }
     }
     let page = documents.first().ok_or_else(unreadable)?;
-    let result = replace_list_items(page.root(), "tasks", &entries, ListCaching::Unspecified).ok_or_else(unreadable)?;
+    let result = replace_list_items(page.root(), "tasks", &entries, ctx.list_caching()).ok_or_else(unreadable)?;
     let first = ServerResponse::from_spans(&first.text, &first.spans).ok_or_else(unreadable)?;
     Ok((StatusCode::OK, first.with_payload(request.id(), &result).into(), CallOutcome::Ok))
 }

@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use gatelodge_mcp::http_headers::{self, ProtocolError, accepts, check_post, has_stateless_header};
+use gatelodge_mcp::http_headers::{self, ProtocolError, accepts, check_post, error_status, has_stateless_header};
 use gatelodge_mcp::{ClientMessage, Method, ProtocolGeneration, error_response};
 use gatelodge_store::CallOutcome;
 use http::header::{HeaderMap, HeaderValue, WWW_AUTHENTICATE};
@@ -130,14 +130,14 @@ async fn run_message(
             } else {
                 ProtocolGeneration::Stateful
             };
-            responder.reject(&cause, generation).await;
+            responder.reject(&cause, error_status(&cause, generation)).await;
             return gw.record_rejection(endpoint.new_recorder(gw), cause.code, &cause.message).await;
         }
     };
     endpoint.set_trace(RequestTrace::of(&message, Some(&headers), &gw.telemetry).map(Box::new));
     endpoint.keep_body(&body);
     let supported = |generation| endpoint.supported_revisions(generation);
-    match detect_client_protocol(gw, endpoint.session_scope(), &headers, &message, supported).await {
+    match detect_client_protocol(&gw.sessions, endpoint.session_scope(), &headers, &message, supported).await {
         Ok(client_protocol) => endpoint.set_client_protocol(client_protocol),
         Err(error) => return Box::pin(reject_protocol(gw, &endpoint, &message, error, responder)).await,
     }
@@ -204,7 +204,7 @@ async fn get(state: &TransportState, mut endpoint: RequestEndpoint, headers: &He
     }
     let supported = || endpoint.supported_revisions(ProtocolGeneration::Stateful);
     let grant = endpoint.client().grant;
-    let found = require_session(gw, endpoint.session_scope(), headers, supported).await;
+    let found = require_session(&gw.sessions, endpoint.session_scope(), headers, supported).await;
     match found.and_then(|session| grant.check_session_revision(&session, supported).map(|()| session)) {
         Err(error) => return reject_http(gw, recorder, "GET", (error.status, &error.message)).await,
         Ok(session) => endpoint.set_client_protocol(ClientProtocol::Stateful(Some(session))),
@@ -224,7 +224,7 @@ async fn delete(gw: &Arc<GatewayServices>, mut endpoint: RequestEndpoint, header
         return http_response::method_not_allowed_response("POST", "the stateless protocol has no DELETE");
     }
     let supported = || endpoint.supported_revisions(ProtocolGeneration::Stateful);
-    match require_session(gw, endpoint.session_scope(), headers, supported).await {
+    match require_session(&gw.sessions, endpoint.session_scope(), headers, supported).await {
         Err(error) => reject_http(gw, endpoint.new_recorder(gw), "DELETE", (error.status, &error.message)).await,
         Ok(session) => {
             gw.sessions.end(&session);

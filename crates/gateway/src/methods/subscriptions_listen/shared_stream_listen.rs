@@ -1,5 +1,5 @@
-//! `subscriptions/listen` for a stateful upstream: all listeners share its standalone stream, and each resource has one
-//! upstream subscription.
+//! `subscriptions/listen` where all listeners share the standalone stream of one upstream session, and each resource has
+//! one upstream subscription.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,8 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
 
 use super::notification_filter::NotificationFilter;
-use super::{SubscriptionListener, SubscriptionStreamEnd, resource_uris, wait_for_client_end};
+use super::subscription_listener::SubscriptionListener;
+use super::{SubscriptionStreamEnd, resource_uris, wait_for_client_end};
 use crate::methods::standalone_stream::{REVALIDATION_INTERVAL, follow_upstream_stream};
 use crate::request_context::RequestContext;
 use crate::responder::Responder;
@@ -60,7 +61,7 @@ fn to_listener_message(filter: &NotificationFilter, message: &Bytes, id: &Reques
 }
 
 /// Serves the stream until either side ends it.
-pub(super) async fn listen_stateful(
+pub(super) async fn listen_on_shared_stream(
     gw: &GatewayServices,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,

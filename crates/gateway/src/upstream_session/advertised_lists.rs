@@ -2,13 +2,13 @@
 
 use gatelodge_mutants::mutant;
 
-use super::standalone_stream::{MAX_RECONNECT_DELAY, MIN_RECONNECT_DELAY};
+use super::event_stream::{MAX_RECONNECT_DELAY, MIN_RECONNECT_DELAY};
+use super::handshake::reopen_if_stale;
+use super::protocol_probe::{DiscoverResult, request_discover};
 use crate::request_context::RequestContext;
 use crate::services::GatewayServices;
 use crate::session::Session;
 use crate::session::list_changed::ListChangedSet;
-use crate::upstream_session::handshake::reopen_if_stale;
-use crate::upstream_session::protocol_probe::{DiscoverResult, request_discover};
 
 /// Returns the lists for which the server advertised `listChanged` to a session. A restored session does not know
 /// them: the server is asked again until it answers.
