@@ -2,6 +2,8 @@
 
 #![allow(clippy::expect_used, reason = "a test fails by panicking")]
 
+use std::borrow::Cow;
+
 use gatelodge_json::{JsonErrorKind, JsonKind, JsonLimits, LineColumn, read, read_with_comments, split_object};
 
 fn refusal(text: impl AsRef<[u8]>) -> (JsonErrorKind, usize) {
@@ -71,6 +73,57 @@ fn invalid_json_is_refused_with_its_location() {
     assert_eq!(refusal(b"\"\xed\xa0\x80\""), (JsonErrorKind::InvalidUtf8, 1));
     assert_eq!(refusal(b"{\x00\"\x00a\x00"), (JsonErrorKind::Expected("a key in double quotes"), 1));
     assert_eq!(refusal(format!("\"{}\u{1}\"", "x".repeat(100))), (JsonErrorKind::ControlCharacter, 101));
+}
+
+#[test]
+fn an_error_covers_the_offending_text() {
+    for (text, offending) in [
+        ("\u{feff}{}", "\u{feff}"),
+        ("{} {}", "{"),
+        ("{} // x", "// x"),
+        ("[1, /* x */ 2]", "/* x */"),
+        ("[1,]", "]"),
+        (r#"{"a":1,}"#, "}"),
+        ("[}", "}"),
+        (r#"{"a":é}"#, "é"),
+        (r#"{"a"é}"#, "é"),
+        ("{é:1}", "é"),
+        ("tru", "t"),
+        ("[01]", "01"),
+        ("[-]", "-"),
+        ("[1.]", "1."),
+        ("[1e400]", "1e400"),
+        ("\"a\nb\"", "\n"),
+        (r#""\x""#, r"\x"),
+        (r#""\u12g4""#, r"\u"),
+        (r#""ab\ud800""#, r"\ud800"),
+        (r#"{"a":1,"a":2}"#, r#""a""#),
+    ] {
+        let error = read(text.as_bytes(), &JsonLimits::REQUEST).expect_err("refused");
+        assert_eq!(text.get(error.start..error.end), Some(offending), "{text}: {error}");
+    }
+    let limits = JsonLimits { max_members: 1, max_depth: 2, ..JsonLimits::REQUEST };
+    for (text, offending) in [(r#"{"a":1, "b":2}"#, r#"""#), ("[[[", "[")] {
+        let error = read(text.as_bytes(), &limits).expect_err("refused");
+        assert_eq!(text.get(error.start..error.end), Some(offending), "{text}: {error}");
+    }
+    for (text, offending) in [("{} /* x", "/*"), ("{} / x", "/"), ("{} // x\n]", "]")] {
+        let error = read_with_comments(text.as_bytes(), &JsonLimits::DOCUMENT).expect_err("refused");
+        assert_eq!(text.get(error.start..error.end), Some(offending), "{text}: {error}");
+    }
+    for (text, offending) in [(r#"{"a":[1}"#, "}"), (r#"{"a":,}"#, ","), (r#"{"a":"b\"#, "")] {
+        let error = split_object(text.as_bytes(), &JsonLimits::REQUEST).expect_err("refused");
+        assert_eq!(text.get(error.start..error.end), Some(offending), "{text}: {error}");
+    }
+}
+
+#[test]
+fn booleans_are_read_and_only_strings_with_escapes_are_copied() {
+    let document = read(br#"[true, false, 1, "plain", "\u0061"]"#, &JsonLimits::REQUEST).expect("JSON");
+    let values: Vec<_> = document.root().elements().map(|value| value.as_bool()).collect();
+    assert_eq!(values, [Some(true), Some(false), None, None, None]);
+    let strings: Vec<_> = document.root().elements().filter_map(|value| value.as_str()).collect();
+    assert!(matches!(strings.as_slice(), [Cow::Borrowed("plain"), Cow::Owned(_)]), "{strings:?}");
 }
 
 #[test]

@@ -102,6 +102,12 @@ fn values_can_be_read_before_and_after_the_text_is_joined() {
         assert_eq!(root.get(name).and_then(|value| value.as_str()).as_deref(), Some(value));
     }
     assert!(root.get("long").is_some_and(|value| value.is_str("0123456789") && !value.is_str("0189")));
+    assert_eq!(
+        (JsonDocumentText::Segmented(&segmented).len(), segmented.len(), segmented.is_empty()),
+        (text.len(), text.len(), false)
+    );
+    assert_eq!(segmented.outer_span_text(21..33), Some(r#""01789""#));
+    assert_eq!(segmented.outer_span_text(0..10), None, "the chunks are elsewhere");
     assert_eq!(segmented.as_str().as_bytes(), text);
     assert_eq!(segmented.into_string().as_bytes(), text);
 }

@@ -209,6 +209,25 @@ mod tests {
     use super::*;
 
     #[test]
+    fn an_unknown_field_is_refused_with_the_fields_that_exist() {
+        for (root, field) in [
+            ("tool", "category"),
+            ("server", "name"),
+            ("grant", "labels.<key>"),
+            ("client", "version"),
+            ("time", "weekday"),
+        ] {
+            let error = CallPath::new(&format!("{root}.other")).expect_err("unknown");
+            assert_eq!(error.message, format!("`{root}` has no such field"));
+            assert!(
+                error.help.contains(&format!("`{root}` has")) && error.help.contains(&format!("`{field}`")),
+                "{}",
+                error.help
+            );
+        }
+    }
+
+    #[test]
     fn path_segments_are_parsed() {
         let path = CallPath::new(r#"args.to[0]["a.b"][*].0"#).expect("a path");
         let name = |name: &str| CallPathSegment::Name(name.into());

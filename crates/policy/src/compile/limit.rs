@@ -269,6 +269,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_quantity_of_billionths_is_never_negative() {
+        assert_eq!(Amount::of_billionths(BILLIONTHS_PER_UNIT), Some(Amount::ONE));
+        assert_eq!(Amount::of_billionths(0).map(|none| (none.is_zero(), none.billionths())), Some((true, 0)));
+        assert_eq!(Amount::of_billionths(-1), None);
+    }
+
+    #[test]
     fn windows_have_one_form_for_each_length() {
         assert_eq!(LimitWindow::new("60"), LimitWindow::new("minute"));
         assert_eq!(LimitWindow::new("1m"), LimitWindow::new("minute"));
