@@ -117,7 +117,7 @@ PERMIT_PROOFS = {
 # call ask the request context what follows from it.
 PROTOCOL_GENERATION = re.compile(
     r"\b(ProtocolGeneration|ProtocolTranslation|ClientProtocol|Stateful|Stateless|NotStateless|is_absent_in|supports_stateless"
-    r"|is_local(\(\)|:)|generation\(\)|translation\(\)|Revision::R\w+)")
+    r"|is_local(\(\)|:)|local_session\(\)|to_state(ful|less)\w*|generation\(\)|translation\(\)|Revision::R\w+)")
 WITHOUT_GENERATIONS = re.compile(r"crates/gateway/src/(pipeline|methods)(\.rs$|/)")
 # The command line is the edge, and the testkit is for tests. `bench` and `fuzz` are outside `crates/` and `tools/`.
 EDGE = ["cli", "testkit"]
@@ -333,6 +333,10 @@ DELIBERATE = [
      "`NotStateless` depends on the protocol generation"),
     (("crates/gateway", "gatelodge-gateway", "", "fn f() { S { is_local: false } }\n", "methods/initialize.rs"),
      "`is_local:` depends on the protocol generation"),
+    (("crates/gateway", "gatelodge-gateway", "", "fn f() { ctx.local_session(); }\n", "methods/initialize.rs"),
+     "`local_session()` depends on the protocol generation"),
+    (("crates/gateway", "gatelodge-gateway", "", "fn f() { to_stateful(text); }\n", "pipeline.rs"),
+     "`to_stateful` depends on the protocol generation"),
     (("crates/gateway", "gatelodge-gateway", "", "// Stateless\nuse mcp::ClientProtocol;\n", "methods.rs"),
      "methods.rs:2: `ClientProtocol` depends on the protocol generation"),
     (("crates/policy", "gatelodge-policy", POLICY_ON_JSON, "mod extra {}\n"), "module `extra` is in no layer"),

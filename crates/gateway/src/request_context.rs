@@ -28,7 +28,7 @@ use crate::upstream::{ToolListCacheKey, ToolListing, ToolRegistry, Upstream, Ups
 pub(crate) use self::client_protocol::{ClientContext, ClientProtocol, StatelessClient};
 pub(crate) use self::request_subject::{RequestSubject, parse_subject};
 pub(crate) use self::stream_revalidation::StreamRevalidation;
-pub(crate) use self::translation::{ProtocolTranslation, to_stateful_input_params};
+pub(crate) use self::translation::{ProtocolTranslation, input_params_for_client};
 pub(crate) use self::upstream_leg::GATEWAY_META;
 
 /// Client address recorded for a stdio client.

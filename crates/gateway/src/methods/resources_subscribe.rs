@@ -62,8 +62,8 @@ pub(super) fn check_subscription_limit(call: PolicyCall<'_>) -> Result<(), Refus
 /// Returns the reply to a subscription request if the server cannot store subscriptions, so that it is not sent there.
 pub(super) fn local_subscription_reply(call: PolicyCall<'_>) -> Option<String> {
     let PolicyCall { ctx, request, .. } = call;
-    ctx.local_session().filter(|_| is_subscription_method(request.method()))?;
-    Some(gatelodge_mcp::result_response(request.id(), "{}"))
+    let is_local = ctx.has_local_subscriptions() && is_subscription_method(request.method());
+    is_local.then(|| gatelodge_mcp::result_response(request.id(), "{}"))
 }
 
 pub(super) fn is_subscription_method(method: &Method<'_>) -> bool {

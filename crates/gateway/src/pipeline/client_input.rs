@@ -10,7 +10,7 @@ use super::input_policy::is_input_method;
 use super::server_message_filter::is_server_request_allowed;
 use super::{ForwardContext, rewrite_for_upstream, wait_or_cancel};
 use crate::body::ReceivedBody;
-use crate::request_context::{RequestContext, to_stateful_input_params};
+use crate::request_context::{RequestContext, input_params_for_client};
 use crate::responder::Responder;
 use crate::services::GatewayServices;
 use crate::session::ClientResponseDestination;
@@ -89,7 +89,7 @@ async fn send_server_request(
         .register(ClientResponseDestination::Call(waiting))
         .ok_or_else(|| unusable("the client cannot be asked for input"))?;
     let params =
-        params.map(|params| format!(r#","params":{}"#, to_stateful_input_params(params, &id))).unwrap_or_default();
+        params.map(|params| format!(r#","params":{}"#, input_params_for_client(params, &id))).unwrap_or_default();
     responder.send(&format!(r#"{{"jsonrpc":"2.0","id":"{id}","method":"{method}"{params}}}"#)).await;
     let Some(answer) = wait_or_cancel(forward_ctx, responder, std::pin::pin!(answer)).await else { return Ok(None) };
     let answer = answer.map_err(|_| unusable("the client did not answer"))?;

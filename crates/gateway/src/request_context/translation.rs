@@ -154,7 +154,7 @@ impl RequestContext {
 }
 
 /// Translates the parameters of an input request for a stateful client, whose protocol gives a URL elicitation an id.
-pub(crate) fn to_stateful_input_params(params: JsonValue<'_>, id: &str) -> String {
+pub(crate) fn input_params_for_client(params: JsonValue<'_>, id: &str) -> String {
     let is_page = params.get("mode").is_some_and(|mode| mode.is_str("url"));
     if is_page {
         with_members(params.raw(), &[("elicitationId", &to_json_string(id))])

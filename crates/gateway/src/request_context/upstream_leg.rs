@@ -81,6 +81,11 @@ impl RequestContext {
         }
     }
 
+    /// Returns whether the gateway stores the resource subscriptions of the session, because its server cannot.
+    pub fn has_local_subscriptions(&self) -> bool {
+        self.local_session().is_some()
+    }
+
     /// Returns the guard held by a call that uses the upstream session exclusively.
     pub fn exclusive_session(&self) -> Option<&Arc<ExclusiveSession>> {
         match &self.client_protocol {
