@@ -11,7 +11,8 @@ pub fn suggest_name(word: &str, known: &[&str]) -> String {
         None if known.is_empty() => "there are none yet".to_owned(),
         None => {
             let all: Vec<String> = known.iter().map(|known| format!("`{known}`")).collect();
-            format!("one of {}", all.join(", "))
+            let noun = if let [_] = known { "the only known name is" } else { "the known names are" };
+            format!("{noun} {}", all.join(", "))
         }
     }
 }

@@ -4,6 +4,9 @@ use std::net::IpAddr;
 
 use http::Uri;
 
+/// The URL that help texts show.
+pub const EXAMPLE_SERVER_URL: &str = "https://mcp.example.com/mcp";
+
 /// Why a string is not a valid server URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ServerUrlError {

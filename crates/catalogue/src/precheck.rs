@@ -111,16 +111,27 @@ pub fn precheck(tools: &[ToolFacts]) -> ConnectionAdvice {
         reasons.push("most of its tools are Unknown".to_owned());
         needs_review = true;
     }
-    let consequences: [(Category, &str); 5] = [
-        (Category::Destructive, "remove something permanently; the rule hides them"),
-        (Category::Financial, "commit money; each call needs approval"),
-        (Category::Execute, "run what a call says; at most 10 calls a minute"),
-        (Category::Unknown, "are Unknown; each call needs approval"),
-        (Category::Write, "change something; at most 30 calls a minute"),
+    // For one tool and for several.
+    let consequences: [(Category, [&str; 2]); 5] = [
+        (
+            Category::Destructive,
+            ["removes something permanently; the rule hides it", "remove something permanently; the rule hides them"],
+        ),
+        (Category::Financial, ["commits money; each call needs approval", "commit money; each call needs approval"]),
+        (
+            Category::Execute,
+            ["runs what a call says; at most 10 calls a minute", "run what a call says; at most 10 calls a minute"],
+        ),
+        (Category::Unknown, ["is Unknown; each call needs approval", "are Unknown; each call needs approval"]),
+        (
+            Category::Write,
+            ["changes something; at most 30 calls a minute", "change something; at most 30 calls a minute"],
+        ),
     ];
-    for (category, consequence) in consequences {
+    for (category, [of_one, of_several]) in consequences {
         if let Some(names) = names(&|tool: &ToolFacts| tool.category == category) {
-            reasons.push(format!("{names}: {consequence}"));
+            let is_one = tools.iter().filter(|tool| tool.category == category).count() == 1;
+            reasons.push(format!("{names}: {}", if is_one { of_one } else { of_several }));
         }
     }
     let worst = tools.iter().map(|tool| RiskLevel::of(tool.category)).max().unwrap_or(RiskLevel::Low);

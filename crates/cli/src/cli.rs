@@ -1,5 +1,6 @@
 //! Command line arguments. The doc comments are the help texts.
 
+mod argument_values;
 mod audit_args;
 mod call_args;
 mod catalogue_args;
@@ -52,7 +53,7 @@ pub use stdio_args::{BridgeArgs, WrapArgs};
 /// Agents reach MCP servers only through the gateway, which checks every call against a policy.
 /// A policy says which tools an agent may call, with which arguments, how often, and when a person must approve.
 #[derive(Debug, Parser)]
-#[command(version, propagate_version = true, disable_help_subcommand = true)]
+#[command(version, propagate_version = true)]
 pub struct Cli {
     /// The command.
     #[command(subcommand)]

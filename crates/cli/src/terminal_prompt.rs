@@ -20,7 +20,7 @@ pub fn confirm(yes: bool, question: &str) -> Result<bool, UsageError> {
     }
     if !is_interactive() {
         return Err(UsageError(
-            "nothing was written: there is no terminal to ask on; check the changes above and add `--yes`".into(),
+            "nothing was changed: there is no terminal to ask on; `--yes` confirms without asking".into(),
         ));
     }
     Ok(matches!(read_answer(&format!("{question} [y/N] ")).to_ascii_lowercase().as_str(), "y" | "yes"))

@@ -57,6 +57,7 @@ fn a_valid_file_passes_the_check_also_with_warnings() {
     dir.write("gatelodge.toml", &format!("[store]\ndata = \"data\"\n{server}"));
     let run = dir.run_with(&[("SHORT", "abc")], &["serve", "--check", "--config", "gatelodge.toml"]);
     assert_eq!(run.code, 0, "{}", run.stderr);
+    assert!(run.stderr.contains("gatelodge.toml: no errors, 2 warnings; 1 server,"), "{}", run.stderr);
     assert!(
         run.stderr.contains("warning[clear-text]") && run.stderr.contains("warning[short-secret]"),
         "{}",
@@ -187,7 +188,7 @@ fn a_value_of_the_right_type_but_out_of_range_is_explained() {
     let grant = format!("[[grants]]\nlabel = \"a\"\ntoken_hash = \"{}\"\nserver = \"s\"\n", "ab".repeat(32));
     let server = "[[servers]]\nname = \"s\"\nurl = \"http://127.0.0.1:9\"\n";
     for (text, words) in [
-        ("[gateway]\nmax_connections = -1\n".to_owned(), "`max_connections` must be a whole number, from 0 to"),
+        ("[gateway]\nmax_connections = -1\n".to_owned(), "`max_connections` must be a whole number, and not negative"),
         (
             "[gateway]\nhosts = [1]\n".to_owned(),
             "`hosts` must be a list of strings, but not all of its values are strings",
@@ -199,12 +200,28 @@ fn a_value_of_the_right_type_but_out_of_range_is_explained() {
         (format!("{server}{grant}expires = 9999-12-31\n"), "this date is out of range"),
         (format!("{server}{grant}minimum_revision = 2025-11-26\n"), "this is not a protocol revision"),
         (format!("{server}{grant}expires = 2020-01-31\n"), "warning: grant `a` expired at 2020-01-31 00:00:00 UTC"),
+        ("[gateway]\ncall_timeout = 30\n".to_owned(), "`call_timeout` must be a duration, not a value of type integer"),
+        ("[gateway]\ncall_timeout = 30\n".to_owned(), "call_timeout = 30\n"),
+        ("[gateway]\ncall_timeout = 30\n".to_owned(), "write a duration such as `\"30s\"`"),
+        ("[gateway]\ncall_timeout = \"0s\"\n".to_owned(), "`0s` must be longer than 0"),
+        (format!("{server}{grant}observe = 1\n"), "`observe` must be `true` or `false`, not a value of type integer"),
+        ("[telemetry]\nendpoint = \"collector\"\n".to_owned(), "write it like `http://127.0.0.1:4318`"),
         (server.replace("http://", "ftp://me:pw@"), "and has a user or password in it"),
     ] {
         let stderr = check(text.as_bytes());
         assert!(stderr.contains(words), "{words}: {stderr}");
     }
     assert!(check(b"[gateway]\nlisten = \"\xff\"\n").contains("the file is not UTF-8 here"));
+}
+
+#[test]
+fn a_value_of_the_wrong_type_does_not_count_as_missing() {
+    let dir = TestDir::new();
+    dir.write("gatelodge.toml", "[store]\ndata = \"data\"\n[[servers]]\nname = \"a\"\ncommand = \"npx foo\"\n");
+    let run = dir.run(&["serve", "--check", "--config", "gatelodge.toml"]);
+    assert_eq!(run.code, 1, "{}", run.stderr);
+    assert!(run.stderr.contains("gatelodge.toml: 1 error; nothing was started"), "{}", run.stderr);
+    assert!(run.stderr.contains("`command` must be a list of strings"), "{}", run.stderr);
 }
 
 #[test]

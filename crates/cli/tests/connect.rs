@@ -93,7 +93,11 @@ fn without_yes_and_terminal_nothing_is_written() {
     let run = connect(&dir, &["cursor", "--server", "github", "--write"]);
     assert_eq!(run.code, 2);
     assert!(run.stderr.contains("- {") && run.stderr.contains("+ {"), "the change is shown: {}", run.stderr);
-    assert!(run.stderr.contains("no terminal") && run.stderr.contains("--yes"), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("no terminal") && run.stderr.contains("`--yes`") && !run.stderr.contains("above"),
+        "{}",
+        run.stderr
+    );
     assert!(!run.stderr.contains(SECRET), "{}", run.stderr);
     assert_eq!(read_tree(&dir), before);
 }

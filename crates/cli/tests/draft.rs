@@ -168,7 +168,11 @@ fn without_calls_to_draft_from_the_reason_is_reported() {
         (&["--grant", "idle"], 1, "no calls of `idle` were sent; there is nothing to draft from"),
         (&["--grant", "shy"], 1, "left out: tools/call wipe (1 call): refused"),
         (&["--grant", "ci"], 2, "name one with `--server`: `books` (1 call), `notes` (1 call)"),
-        (&["--grant", "ci", "--server", "none"], 1, "no calls of `ci` were sent at `none`; it called books, notes"),
+        (
+            &["--grant", "ci", "--server", "none"],
+            1,
+            "no calls of `ci` were sent at `none`; it called only `books`, `notes`",
+        ),
         (&["--grant", "ci", "--since", "2027-01-01"], 1, "no calls of `ci` were sent since 2027-01-01"),
         (&["--grant", "ci", "--since", "yesterday"], 2, "`yesterday` is not a time: write a date like `2026-11-15`"),
     ] {

@@ -218,6 +218,47 @@ fn the_cases_of_the_example_pass() {
 }
 
 #[test]
+fn a_policy_in_place_of_a_case_file_is_recognized() {
+    let run = gatelodge(&["policy", "test", &example("books/policy.json")]);
+    assert_eq!((run.code, run.stdout.as_str()), (1, ""));
+    assert!(run.stderr.contains("this is a policy, not a case file"), "{}", run.stderr);
+    assert_eq!(run.stderr.matches("error[").count(), 1, "{}", run.stderr);
+}
+
+#[test]
+fn the_policy_of_the_readme_does_what_the_text_says() {
+    let readme = std::fs::read_to_string(example("../README.md")).unwrap();
+    let text = readme.split("```json\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a policy");
+    let dir = TestDir::new();
+    dir.write("policy.json", text);
+    assert_eq!(dir.run(&["policy", "check", "--strict", "policy.json"]).code, 0);
+    for (arguments, decision) in [
+        (r#"{"currency": "eur", "amount": 50000}"#, "allow"),
+        (r#"{"currency": "eur", "amount": 50000.01}"#, "deny"),
+        (r#"{"currency": "eur", "amount": 0}"#, "deny"),
+        (r#"{"currency": "eur", "amount": -1}"#, "deny"),
+        (r#"{"currency": "eur", "amount": null}"#, "deny"),
+        (r#"{"currency": "eur"}"#, "deny"),
+        (r#"{"currency": "gbp", "amount": 1}"#, "deny"),
+        (r#"{"amount": 1}"#, "deny"),
+    ] {
+        let call = format!(r#"{{"tool": "create_charge", "arguments": {arguments}}}"#);
+        let run = dir.run(&["policy", "explain", "--policy", "policy.json", "--call", &call]);
+        assert!(run.stdout.starts_with(decision), "{arguments}: {}", run.stdout);
+    }
+    let run = dir.run(&["policy", "explain", "--policy", "policy.json", "--call", r#"{"tool": "refund"}"#]);
+    assert!(run.stdout.starts_with("deny"), "{}", run.stdout);
+}
+
+#[test]
+fn the_help_command_prints_the_help() {
+    for words in [&["help"][..], &["help", "policy"], &["help", "policy", "check"]] {
+        let (help, option) = (gatelodge(words), gatelodge(&[&words[1..], &["--help"]].concat()));
+        assert_eq!((help.code, &help.stdout), (0, &option.stdout), "{words:?}: {}", help.stderr);
+    }
+}
+
+#[test]
 fn a_failing_case_is_printed_with_expected_and_actual_decision() {
     let dir = TestDir::new();
     dir.write("policy.yaml", "version: \"1\"\ndefault: deny\ntools: {a: {action: deny}}\n");
@@ -566,7 +607,11 @@ fn strict_explains_why_it_failed() {
         r#"{"version":"1","default":"deny","tools":{"a":{"limits":[{"counter":"c","window":"day","max":1,"scope":"session"}]}}}"#,
     );
     let run = dir.run(&["policy", "check", "--strict", "policy.json"]);
-    assert!(run.stderr.contains("1 warning; it loads, but `--strict` treats warnings as errors"), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("1 warning; it can be used, but `--strict` treats warnings as errors"),
+        "{}",
+        run.stderr
+    );
     let run = dir.run(&["policy", "check", "--strict", "--json", "policy.json"]);
     assert_eq!((run.code, &findings(&run)[0]["severity"]), (1, &json!("error")));
 }
@@ -579,7 +624,7 @@ fn check_reports_that_it_stopped_after_200_errors() {
     let found = findings(&dir.run(&["policy", "check", "--json", "many.json"]));
     assert_eq!((found.len(), &found[200]["code"]), (201, &json!("more-faults")));
     let run = dir.run(&["policy", "check", "many.json"]);
-    assert!(run.stderr.ends_with("many.json: 200 errors or more; it does not load\n"), "{}", run.stderr);
+    assert!(run.stderr.ends_with("many.json: 200 errors or more; it cannot be used\n"), "{}", run.stderr);
     assert!(run.stderr.contains("error[more-faults]"), "{}", run.stderr);
 }
 

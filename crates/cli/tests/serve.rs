@@ -277,7 +277,7 @@ fn rows_past_retention_are_pruned_and_the_log_still_verifies() {
     assert_eq!(anchor, format!("2:{}", rows[0]["previous"].as_str().unwrap()));
     let verified = dir.run(&["audit", "verify", "--head", &anchor, "--data", "data"]);
     assert_eq!(verified.code, 0, "{}", verified.stdout);
-    assert!(verified.stdout.contains("call log   holds: 2 rows"), "{}", verified.stdout);
+    assert!(verified.stdout.contains("call log   intact: 2 rows"), "{}", verified.stdout);
 }
 
 /// Control characters are exported unchanged, because the hash covers them.

@@ -16,6 +16,19 @@ fn up(dir: &TestDir) -> RunningGateway {
     dir.start("data", &[], &["up", "--data", "data", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"])
 }
 
+#[test]
+fn a_port_in_use_is_reported_with_the_option_that_changes_it() {
+    let dir = TestDir::new();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a listener");
+    let address = taken.local_addr().expect("an address").to_string();
+    for (listen, admin, option) in [(&*address, "127.0.0.1:0", "--listen"), ("127.0.0.1:0", &*address, "--admin")] {
+        let run = dir.run(&["up", "--data", "data", "--listen", listen, "--admin", admin]);
+        assert_eq!(run.code, 5, "{}", run.stderr);
+        assert!(run.stderr.contains(&format!("use `{option} 127.0.0.1:0`")), "{}", run.stderr);
+        assert!(!run.stderr.contains("[gateway]"), "{}", run.stderr);
+    }
+}
+
 /// The command that follows a comment, preceded by the export of the token.
 fn command_after(printed: &str, comment: &str) -> String {
     let export = printed.lines().find(|line| line.contains("export GATELODGE_TOKEN=")).expect("an export");

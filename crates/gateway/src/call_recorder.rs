@@ -139,10 +139,11 @@ impl CallRecorder {
         self.record.rule = refusal.rule().map(Into::into);
         self.record.counter = refusal.counter().map(Into::into);
         self.record.retry_after_seconds = refusal.retry_after_seconds();
-        let message = match refusal.detail() {
-            Some(detail) => format!("{}: {detail}", refusal.message()),
-            None => refusal.message(),
-        };
+        let mut message = refusal.message();
+        // Some messages contain the detail already.
+        if let Some(detail) = refusal.detail().filter(|detail| !message.contains(detail.as_str())) {
+            message = format!("{message}: {detail}");
+        }
         self.record.message = Some(message.into());
     }
 

@@ -40,10 +40,12 @@ fn block(fields: &str) -> String {
     format!("version: \"1\"\ndefault: deny\ntools:\n  pay: {fields}\n")
 }
 
-/// Returns the warnings for one condition in `deny_if`, without their line. The tool requires nothing.
+/// Returns the warnings for one condition in `deny_if`, without their line and without those about absent values: the
+/// tool requires nothing.
 fn condition_warnings(condition: &str) -> Vec<String> {
     let policy = block(&format!("{{deny_if: [{{conditions: [{condition}]}}]}}"));
-    warnings(&policy).into_iter().map(|line| line.replace(" 4:", " ")).collect()
+    let others = warnings(&policy).into_iter().filter(|line| !line.starts_with("absence-passes"));
+    others.map(|line| line.replace(" 4:", " ")).collect()
 }
 
 const PAY: &str = r##"{"tools": [{"name": "pay", "description": "moves money", "annotations": {}, "inputSchema": {
@@ -168,14 +170,22 @@ tools:
       help: add {"path": "args.currency", "op": "exists", "value": true} to `require`
     17 impossible-comparison: in `pay`, `args.currency` is never `"euro"`
       help: did you mean `eur`?
+    18 absence-passes: without `args.amount` this does not hold, and the call passes
+      help: add {"path": "args.amount", "op": "exists", "value": true} to `require`
     18 never-holds: in `pay`, `args.amount` is at most 500, so `gt 500` never holds
       help: correct the number, or remove the condition
     19 never-holds: `eq "sunday"` never holds for `time.weekday`
       help: it is one of `fri`, `mon`, `sat`, `sun`, `thu`, `tue`, `wed`
+    21 absence-passes: without `args.count` this does not hold, and the call passes
+      help: add {"path": "args.count", "op": "exists", "value": true} to `require`
+    22 absence-passes: without `args.count` this does not hold, and the call passes
+      help: add {"path": "args.count", "op": "exists", "value": true} to `require`
     22 never-holds: `args.count` cannot be `gt 5` and `lt 3` at once
       help: all conditions of a rule must hold; write two rules if one of them is enough
     23 shadowed: this rule never decides: an earlier rule has the same conditions
       help: remove one of the two
+    23 absence-passes: without `args.amount` this does not hold, and the call passes
+      help: add {"path": "args.amount", "op": "exists", "value": true} to `require`
     23 never-holds: in `pay`, `args.amount` is at most 500, so `gt 500` never holds
       help: correct the number, or remove the condition
     25 session-alone: a session limit alone does not limit an agent: each new session starts at zero
@@ -213,6 +223,16 @@ fn a_regex_in_require_must_be_anchored_at_both_ends() {
     let policy =
         block("{require: [{path: args.x, op: regex, value: ^a|b$}], deny_if: [{path: args.x, op: regex, value: a}]}");
     assert_eq!(warnings(&policy), ["unanchored-regex 4:52 ^a|b$"]);
+}
+
+#[test]
+fn absence_passes_a_bound_unless_a_limit_charges_the_value() {
+    let rules = "deny_if: [{path: args.n, op: gt, value: 5}], approve_if: [{path: args.n, op: lte, value: 1}]";
+    assert_eq!(warnings(&block(&format!("{{{rules}}}"))), ["absence-passes 4:26 args.n", "absence-passes 4:74 args.n"]);
+    let limits = "limits: [{counter: c, window: day, max: 9, amount: args.n}]";
+    assert_eq!(warnings(&block(&format!("{{{rules}, {limits}}}"))), [""; 0]);
+    let require = "require: [{path: args.n, op: gte, value: 0}]";
+    assert_eq!(warnings(&block(&format!("{{{rules}, {require}}}"))), [""; 0]);
 }
 
 #[test]
@@ -327,8 +347,7 @@ fn contradictory_conditions_are_reported() {
         ("op: gt, value: 1", "op: starts_with, value: a", "a"),
     ];
     for (first, second, underlined) in pairs {
-        let mut found = condition_warnings(&format!("{}, {}", x(first), x(second)));
-        found.retain(|line| !line.starts_with("absence-passes"));
+        let found = condition_warnings(&format!("{}, {}", x(first), x(second)));
         assert_eq!(found.len(), 1, "{first} {second} {found:?}");
         assert!(found[0].starts_with("never-holds ") && found[0].ends_with(&format!(" {underlined}")), "{found:?}");
     }

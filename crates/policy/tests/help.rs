@@ -25,6 +25,24 @@ fn of_policy(text: &str) -> (DiagnosticCode, String, String) {
 }
 
 #[test]
+fn a_misspelled_operator_suggests_one_that_begins_alike_and_is_not_negated() {
+    for (word, operator) in [
+        ("path_in", "path_within"),
+        ("regexp", "regex"),
+        ("starts", "starts_with"),
+        ("not_inn", "not_in"),
+        ("on_in", "in"),
+    ] {
+        let (code, _, help) = of_policy(&with_condition(&format!(r#""path":"args.x","op":"{word}","value":"/a""#)));
+        assert_eq!(code, DiagnosticCode::UnknownOperator);
+        assert!(
+            help.contains(&format!("`{operator}`")) && (word == "not_inn" || !help.starts_with("did you mean `n")),
+            "{help}"
+        );
+    }
+}
+
+#[test]
 fn two_limits_of_one_block_on_one_counter_need_another_name() {
     let text = with_block(r#"{"rate_limit":"5/day","limits":[{"counter":"a_rate","window":"day","max":5}]}"#);
     let (code, message, help) = of_policy(&text);

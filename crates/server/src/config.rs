@@ -36,7 +36,7 @@ pub use gateway_section_reader::{DEFAULT_ADMIN_ADDRESS, DEFAULT_GATEWAY_ADDRESS,
 pub use grants_section_reader::revision_list;
 pub use store_section_reader::{StoreSection, default_data_directory};
 pub use telemetry_section_reader::TelemetrySection;
-pub use time_syntax::{DURATION_SYNTAX, parse_duration, parse_timestamp};
+pub use time_syntax::{DURATION_SYNTAX, duration_error, parse_duration, parse_timestamp};
 
 /// A valid configuration.
 #[derive(Debug)]
@@ -248,9 +248,18 @@ fn find_section<'t, 'i>(
 impl ConfigDiagnostics {
     /// Returns the number of errors in the file and its policies.
     pub fn error_count(&self) -> usize {
-        let own = self.diagnostics.iter().filter(|diagnostic| diagnostic.code.severity() == Severity::Error).count();
+        self.count(Severity::Error)
+    }
+
+    /// Returns the number of warnings about the file and its policies.
+    pub fn warning_count(&self) -> usize {
+        self.count(Severity::Warning)
+    }
+
+    fn count(&self, severity: Severity) -> usize {
+        let own = self.diagnostics.iter().filter(|diagnostic| diagnostic.code.severity() == severity).count();
         let in_policy = |(_, diagnostics): &(_, Vec<gatelodge_policy::Diagnostic>)| {
-            diagnostics.iter().filter(|diagnostic| diagnostic.severity == Severity::Error).count()
+            diagnostics.iter().filter(|diagnostic| diagnostic.severity == severity).count()
         };
         own + self.policy_diagnostics.iter().map(in_policy).sum::<usize>()
     }

@@ -231,7 +231,7 @@ async fn forward_store_changes(changes: Arc<dyn ChangeFeed>, mut seen: StateChan
                 }
             }
             Err(error) => {
-                warn!(error = %error, "cannot watch the store for changes: {error}");
+                warn!("cannot watch the store for changes: {error}");
                 tokio::time::sleep(STORE_RETRY_DELAY).await;
             }
         }
@@ -253,7 +253,8 @@ fn warn_restart_needed(file: &WatchedConfig, config: &GatewayConfig) {
 /// of its servers and grants.
 fn log_effective_config(active_config: &EffectiveConfig, now: Timestamp) {
     for (label, expires) in active_config.expired_grants(now) {
-        warn!(grant.label = label, "grant `{label}` expired on {expires}: its token is refused");
+        let expired_at = expires.strftime("%Y-%m-%dT%H:%M:%SZ");
+        warn!(grant.label = label, "grant `{label}` expired at {expired_at}: its token is refused");
     }
     for warning in &active_config.warnings {
         warn!("{warning}");

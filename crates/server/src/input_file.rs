@@ -84,7 +84,7 @@ fn read_up_to(path: &Path, limit: usize) -> Result<InputFileText, InputFileError
 fn read_source_error(path: &Path, error: &std::io::Error) -> InputFileError {
     let name = path.display().to_string();
     let help = match error.kind() {
-        ErrorKind::NotFound => "check the name; a relative path starts at the current directory",
+        ErrorKind::NotFound => "check the name; a relative path is resolved against the current directory",
         ErrorKind::PermissionDenied => "change its permissions so that you can read it",
         ErrorKind::IsADirectory => "name a file in it",
         _ => "check whether other programs can read it",

@@ -15,6 +15,14 @@ const MIN_EVIDENCE_WEIGHT: f64 = 0.15;
 /// Maximum number of words to list from a tool's name.
 const MAX_LISTED_WORDS: usize = 5;
 
+/// Words without a meaning of their own. The model gives some of them a weight, but they are not shown.
+const EMPTY_WORDS: &[&str] = &[
+    "a", "an", "and", "any", "are", "as", "at", "be", "by", "can", "end", "for", "from", "has", "have", "if", "in",
+    "into", "is", "it", "its", "no", "of", "on", "or", "other", "start", "that", "the", "their", "then", "these",
+    "they", "this", "those", "to", "use", "used", "using", "via", "was", "when", "which", "will", "with", "you",
+    "your",
+];
+
 const NAME_VERB_PREFIX: &str = "the verb of its name is ";
 const NAME_WORD_PREFIX: &str = "its name has the word ";
 
@@ -112,6 +120,9 @@ fn feature_weight(key: FeatureId, category: Category, data: &ClassifierData) -> 
 
 /// Describes a feature in words. Returns `None` if another fact already covers it.
 pub(super) fn describe_feature(feature: &ClassifierFeature<'_>, found: &ParsedTool<'_>) -> Option<String> {
+    if matches!(feature.key, FeatureId::Word(..) | FeatureId::WordPair(..)) && is_empty_text(feature.source_text) {
+        return None;
+    }
     let source = backtick_quoted(feature.source_text);
     let fact = match feature.key {
         FeatureId::Group(slot, _) | FeatureId::Word(slot, _) => match slot {
@@ -150,6 +161,11 @@ pub(super) fn describe_feature(feature: &ClassifierFeature<'_>, found: &ParsedTo
         FeatureId::Flag(IndicatorFeature::Signal(kind)) => format!("parameter {source} {}", kind.description()),
     };
     Some(fact)
+}
+
+/// Returns whether a text consists of words that say nothing by themselves.
+fn is_empty_text(text: &str) -> bool {
+    text.split_whitespace().all(|word| EMPTY_WORDS.contains(&word.to_ascii_lowercase().as_str()))
 }
 
 fn is_lead_verb(feature: &ClassifierFeature<'_>, found: &ParsedTool<'_>) -> bool {

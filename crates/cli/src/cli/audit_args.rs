@@ -6,6 +6,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use gatelodge_store::ChainHead;
 
 use super::StoreArgs;
+use super::argument_values::any_whole_number;
 
 /// Shows agents' calls, and why calls were refused.
 #[derive(Debug, Args)]
@@ -36,7 +37,7 @@ pub struct CallsArgs {
     #[arg(long, value_name = "ID")]
     pub call: Option<String>,
     /// Number of newest calls to show.
-    #[arg(long, value_name = "N", default_value_t = 20)]
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = any_whole_number::<usize>)]
     pub last: usize,
     /// Also show requests that no policy rule applies to.
     #[arg(long)]
@@ -97,7 +98,7 @@ pub struct ExportLogArgs {
     #[arg(long, value_name = "LOG", default_value = "calls")]
     pub log: AuditLogChoice,
     /// Only rows after this number.
-    #[arg(long, value_name = "SEQ")]
+    #[arg(long, value_name = "SEQ", value_parser = any_whole_number::<u64>)]
     pub after: Option<u64>,
     #[command(flatten)]
     pub store: StoreArgs,

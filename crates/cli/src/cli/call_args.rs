@@ -2,6 +2,7 @@
 
 use clap::Args;
 
+use super::argument_values::whole_number;
 use crate::mcp_client::McpProtocolChoice;
 
 /// Calls a tool of an MCP server over HTTP, as an agent would, and prints the result.
@@ -28,13 +29,13 @@ pub struct CallArgs {
     #[arg(long, value_name = "GENERATION", default_value = "auto")]
     pub protocol: McpProtocolChoice,
     /// Former name of `--protocol`.
-    #[arg(long = "era", hide = true, value_parser = refuse_former_name)]
+    #[arg(long = "era", value_name = "GENERATION", hide = true, value_parser = refuse_former_name)]
     pub former_protocol: Option<String>,
     /// Repeat the call this many times, one after the other, until one is refused.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole_number::<u32, 1, 10_000>)]
     pub times: u32,
     /// Seconds to wait for a response.
-    #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = whole_number::<u64, 1, 86_400>)]
     pub timeout: u64,
     /// Print each result as JSON.
     #[arg(long)]

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::argument_values::socket_address;
 use crate::logging::LoggingArgs;
 
 /// Starts a demo: a gateway with a small MCP server, a policy and a grant.
@@ -22,10 +23,12 @@ pub struct UpArgs {
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
     /// Address for clients.
-    #[arg(long, value_name = "ADDRESS", default_value_t = gatelodge_server::config::DEFAULT_GATEWAY_ADDRESS)]
+    #[arg(long, value_name = "ADDRESS", value_parser = socket_address)]
+    #[arg(default_value_t = gatelodge_server::config::DEFAULT_GATEWAY_ADDRESS)]
     pub listen: SocketAddr,
     /// Address of the health, readiness and metrics endpoints.
-    #[arg(long, value_name = "ADDRESS", default_value_t = gatelodge_server::config::DEFAULT_ADMIN_ADDRESS)]
+    #[arg(long, value_name = "ADDRESS", value_parser = socket_address)]
+    #[arg(default_value_t = gatelodge_server::config::DEFAULT_ADMIN_ADDRESS)]
     pub admin: SocketAddr,
     #[command(flatten)]
     pub log: LoggingArgs,
@@ -43,8 +46,8 @@ pub struct UpArgs {
 
 All settings are in docs/config.md.
 
-Exit code: 0 stopped by a signal, 1 the configuration is invalid, 2 it cannot be read, 5 the gateway cannot listen or
-store data.")]
+Exit code: 0 stopped by a signal, 1 the configuration is invalid, 2 it cannot be read, 5 the gateway cannot listen or \
+                  store data.")]
 pub struct ServeArgs {
     /// Configuration file.
     #[arg(long, value_name = "FILE", env = "GATELODGE_CONFIG", hide_env_values = true)]

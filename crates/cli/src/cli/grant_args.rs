@@ -11,9 +11,11 @@ pub enum GrantSubcommand {
     /// Lists all grants, including revoked and expired ones.
     List(ListArgs),
     /// Shows a grant.
+    #[command(mut_arg("name", |name| name.help("Label or id of the grant")))]
     Show(NamedItemArgs),
     Rotate(RotateGrantArgs),
     /// Revokes a grant immediately.
+    #[command(mut_arg("name", |name| name.help("Label or id of the grant")))]
     Revoke(NamedItemArgs),
     Attach(AttachGrantServerArgs),
     Detach(DetachGrantServerArgs),

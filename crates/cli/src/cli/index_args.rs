@@ -7,6 +7,7 @@ use gatelodge_catalogue::{RiskLevel, RiskSignalKind};
 use gatelodge_policy::Category;
 
 use super::StoreArgs;
+use super::argument_values::{any_whole_number, whole_number};
 use super::catalogue_args::StrictnessArg;
 
 /// Which package index to use: the given file, otherwise the one that `catalogue update` stored in the data directory,
@@ -47,10 +48,10 @@ pub struct SearchIndexArgs {
     #[arg(long, value_parser = parse_signal)]
     pub signal: Option<RiskSignalKind>,
     /// Number of results to skip.
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = any_whole_number::<usize>)]
     pub skip: usize,
     /// Maximum number of servers, and of tools, to show.
-    #[arg(long, value_name = "N", default_value_t = 20)]
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = any_whole_number::<usize>)]
     pub limit: usize,
     /// Print JSON.
     #[arg(long)]
@@ -124,7 +125,7 @@ pub struct UpdateIndexArgs {
     #[arg(long)]
     pub allow_smaller: bool,
     /// How long to wait while the server sends nothing. A slow download may take longer in total.
-    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=600))]
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = whole_number::<u64, 1, 600>)]
     pub timeout: u64,
     /// Print JSON.
     #[arg(long)]
@@ -143,17 +144,18 @@ pub struct UpdateIndexArgs {
   gatelodge catalogue changes --since 120 --level high
   gatelodge catalogue changes --post https://hooks.example.com/mcp --secret-env HOOK_SECRET
 
-Exit code: 0 listed or posted, 1 the cursor belongs to other events, 2 usage, 4 the webhook does not accept them, 5 the
-events cannot be read or the cursor cannot be stored.")]
+Exit code: 0 listed or posted, 1 the cursor belongs to other events, 2 usage, 4 the webhook does not accept them, 5 the \
+                  events cannot be read or the cursor cannot be stored.")]
 pub struct IndexChangesArgs {
     /// Only events after this cursor [default: all; with `--post`, those not posted yet]
-    #[arg(long, value_name = "CURSOR")]
+    #[arg(long, value_name = "CURSOR", value_parser = any_whole_number::<u64>)]
     pub since: Option<u64>,
     /// Only tools of at least this level: low, medium, high, critical.
     #[arg(long, value_parser = parse_level)]
     pub level: Option<RiskLevel>,
     /// Maximum number of events to list.
     #[arg(long, value_name = "N", default_value_t = 100, conflicts_with = "post")]
+    #[arg(value_parser = any_whole_number::<usize>)]
     pub limit: usize,
     /// Post the events to this URL: `https://`, or `http://` on this machine.
     #[arg(long, value_name = "URL")]
@@ -166,10 +168,10 @@ pub struct IndexChangesArgs {
     #[arg(long, value_name = "FILE", requires = "post")]
     pub secret_file: Option<PathBuf>,
     /// Maximum number of retries for a request, after 1, 2, 4 seconds and so on.
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(0..=8))]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = whole_number::<u32, 0, 8>)]
     pub retries: u32,
     /// How long a response may take.
-    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=600))]
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = whole_number::<u64, 1, 600>)]
     pub timeout: u64,
     /// Print JSON.
     #[arg(long)]

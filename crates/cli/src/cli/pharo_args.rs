@@ -6,6 +6,8 @@ use std::time::Duration;
 use clap::Args;
 use gatelodge_server::config::{DURATION_SYNTAX, parse_duration};
 
+use super::argument_values::{socket_address, whole_number};
+
 /// Serves a Pharo Smalltalk image as an MCP server, with 22 tools to read, search, change and run its code.
 ///
 /// The image runs PharoSmalltalkInteropServer, which listens on port 8086.
@@ -30,7 +32,7 @@ pub struct PharoArgs {
     #[arg(long, value_name = "HOST", default_value = "localhost")]
     pub host: String,
     /// Port of the interop server in the image [default: the variable PHARO_SIS_PORT, or 8086]
-    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "PORT", value_parser = whole_number::<u16, 1, 65_535>)]
     pub port: Option<u16>,
     /// Timeout for a response from the image: 500ms, 30s, 2m.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_timeout)]
@@ -39,7 +41,7 @@ pub struct PharoArgs {
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = parse_timeout, conflicts_with = "compat")]
     pub long_timeout: Duration,
     /// Listen for HTTP clients at this address, instead of using stdio.
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = socket_address)]
     pub http: Option<SocketAddr>,
     /// Host name under which clients reach that address. Can be repeated. The usual loopback names are always accepted.
     #[arg(long, value_name = "NAME", requires = "http")]

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use gatelodge_policy::DocumentFormat;
 
+use super::argument_values::any_whole_number;
 use super::{ListArgs, NamedItemArgs, StoreArgs};
 
 /// Subcommands of `policy`.
@@ -23,6 +24,7 @@ pub enum PolicySubcommand {
     List(ListArgs),
     Show(ShowPolicyArgs),
     /// Lists all versions of a policy.
+    #[command(mut_arg("name", |name| name.help("Name of the policy")))]
     Versions(NamedItemArgs),
     Rollback(RollbackPolicyArgs),
 }
@@ -105,7 +107,7 @@ pub struct TestPolicyArgs {
 #[command(after_help = r#"Example:
   gatelodge policy explain --policy books.json --call '{"tool": "create_charge", "arguments": {"amount": 5}}'
 
-A A call with all members:
+A call with all members:
   {"tool": "create_charge", "arguments": {"amount": 5}, "category": "financial",
    "server": {"name": "stripe"}, "grant": {"label": "ci", "labels": {"team": "x"}},
    "client": {"name": "c", "version": "1"}, "session": "s1", "input_schema": {"type": "object"},
@@ -227,7 +229,7 @@ pub struct ShowPolicyArgs {
     /// Name of the policy.
     pub name: String,
     /// Version to print [default: the active one]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = any_whole_number::<u32>)]
     pub version: Option<u32>,
     /// Print JSON.
     #[arg(long)]
@@ -243,6 +245,7 @@ pub struct RollbackPolicyArgs {
     /// Name of the policy.
     pub name: String,
     /// Version to restore.
+    #[arg(value_parser = any_whole_number::<u32>)]
     pub version: u32,
     /// Print JSON.
     #[arg(long)]

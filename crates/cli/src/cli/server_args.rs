@@ -11,12 +11,16 @@ pub enum ServerSubcommand {
     /// Lists all servers.
     List(ListArgs),
     /// Shows a server, the grants that can reach it, and its tools, riskiest first.
+    #[command(mut_arg("name", |name| name.help("Name of the server")))]
     Show(NamedItemArgs),
     /// Removes a server, and detaches it from all grants.
+    #[command(mut_arg("name", |name| name.help("Name of the server")))]
     Remove(NamedItemArgs),
     /// Connects to a server, and shows what it offers.
+    #[command(mut_arg("name", |name| name.help("Name of the server")))]
     Test(NamedItemArgs),
     /// Shows how a server's tools differ from the pinned definitions, and which grants are affected.
+    #[command(mut_arg("name", |name| name.help("Name of the server")))]
     Diff(NamedItemArgs),
     Accept(AcceptToolsArgs),
     Classify(OverrideCategoryArgs),
@@ -127,7 +131,7 @@ pub struct ListArgs {
 /// Arguments of commands that act on one item, given by name.
 #[derive(Debug, Args)]
 pub struct NamedItemArgs {
-    /// Name of the item; for a grant, its label or id.
+    /// Name of the item.
     pub name: String,
     /// Print JSON.
     #[arg(long)]

@@ -27,8 +27,8 @@ use super::index_args::{IndexSourceArgs, parse_level};
   gatelodge precheck https://example.com/mcp
   gatelodge precheck https://registry.example.com/v0.1/servers/com.example%2Ffiles/versions/latest
 
-Exit code: 0 proceed or connect-with-rule, 1 ask-first, 2 usage, 4 the registry does not answer
-in time, 5 the index or `gatelodge-indexer` cannot be used.")]
+Exit code: 0 proceed or connect-with-rule, 1 ask-first, 2 usage, 4 the registry does not answer \
+                  in time, 5 the index or `gatelodge-indexer` cannot be used.")]
 pub struct PrecheckArgs {
     /// A package; the URL of a server or of its entry in an MCP registry; or a file: a `server.json`, an MCP bundle
     /// (`.mcpb`), a Docker catalogue (`.yaml`).
@@ -54,11 +54,11 @@ pub struct PrecheckArgs {
   gatelodge stack --client cursor --policies policies   one client; a policy file for each server
   gatelodge stack .mcp.json --fail-on high --format sarif > stack.sarif
 
-With `--fail-on`, a server that is not in the index counts as High. Servers that together can leak data, and a package
-version that was part of a public incident, count as Critical. A disabled server does not count.
+With `--fail-on`, a server that is not in the index counts as High. Servers that together can leak data, and a package \
+                  version that was part of a public incident, count as Critical. A disabled server does not count.
 
-Exit code: 0 reported, 1 a level of `--fail-on` is reached or a file cannot be read, 2 usage, 5 the index cannot be used
-or a policy cannot be written.")]
+Exit code: 0 reported, 1 a level of `--fail-on` is reached or a file cannot be read, 2 usage, 5 the index cannot be used \
+                  or a policy cannot be written.")]
 pub struct ServerStackArgs {
     /// A client's configuration file to read, instead of those of this user.
     #[arg(conflicts_with_all = ["home", "project"])]

@@ -51,7 +51,7 @@ fn verification_json(verified: &ChainReport) -> serde_json::Value {
 
 fn verification_text(verified: &ChainReport) -> String {
     let chain = match &verified.chain_break {
-        None => format!("holds: {} rows, head {}", verified.rows, verified.head),
+        None => format!("intact: {}, head {}", count_noun(verified.rows as usize, "row"), verified.head),
         Some(chain_break) => format!("BROKEN after {} good rows: {chain_break}", verified.rows),
     };
     let missing = verified.missing_head_marker.as_ref().map(|marker| {

@@ -37,7 +37,8 @@ fn commands_page() -> String {
 }
 
 fn write_command(command: &Command, out: &mut String) {
-    if command.is_hide_set() {
+    // Every group has a `help`, which prints the same text as `--help`.
+    if command.is_hide_set() || command.get_name() == "help" {
         return;
     }
     if !command.has_subcommands() {

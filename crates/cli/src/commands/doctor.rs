@@ -126,5 +126,11 @@ fn check_text(check: &DoctorCheckResult) -> String {
         DoctorCheckStatus::Wrong => "WRONG  ",
     };
     let fix = check.fix.as_ref().map(|fix| format!("\n         fix: {}", escape_for_terminal(fix))).unwrap_or_default();
-    format!("{mark}  {}: {}{fix}\n", check.name, escape_for_terminal(&check.message))
+    // `--json` keeps the names.
+    let name = match check.name {
+        "port for agents" => "address for clients",
+        "port for admin" => "address for monitoring",
+        name => name,
+    };
+    format!("{mark}  {name}: {}{fix}\n", escape_for_terminal(&check.message))
 }

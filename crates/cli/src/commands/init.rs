@@ -198,6 +198,10 @@ fn next_steps(args: &InitArgs, report: &InitReport) -> Vec<String> {
     let mut next = Vec::new();
     if !report.variables.is_empty() {
         next.push(format!("# set where the gateway starts: {}", report.variables.join(", ")));
+        // Of a header that a person would otherwise take for the token alone.
+        if let Some(name) = report.variables.iter().find(|name| name.ends_with("_AUTHORIZATION")) {
+            next.push(format!("# {name} holds the whole value of the header, for example `Bearer …`"));
+        }
     }
     if report.has_copied_secrets {
         next.push(format!("set -a; . {}; set +a", path_next_to_config("gatelodge.env")));

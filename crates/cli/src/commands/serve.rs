@@ -41,7 +41,11 @@ pub fn run(args: ServeArgs) -> Result<CommandExitCode> {
         let ConfigFileEntries { servers, policies, grants } = &config.entries;
         let counts = [(servers.len(), "server"), (policies.len(), "policy"), (grants.len(), "grant")];
         let counts = counts.map(|(count, noun)| diagnostic_report::count_noun(count, noun)).join(", ");
-        diagnostic_report::print_stderr(&format!("{shown}: no errors; {counts}"));
+        let warnings = match diagnostics.warning_count() {
+            0 => String::new(),
+            count => format!(", {}", diagnostic_report::count_noun(count, "warning")),
+        };
+        diagnostic_report::print_stderr(&format!("{shown}: no errors{warnings}; {counts}"));
         return Ok(CommandExitCode::Success);
     }
     logging::start_logging(&args.log)?;

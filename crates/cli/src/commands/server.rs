@@ -17,6 +17,8 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::json;
 
+pub use list_servers::source_text;
+
 use crate::cli::{NamedItemArgs, ServerSubcommand};
 use crate::diagnostic_report::print_stderr;
 use crate::exit_code::{CommandExitCode, UsageError};

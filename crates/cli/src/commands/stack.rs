@@ -100,6 +100,19 @@ impl ServerStackReport {
         self.totals.overall_level(self.leak_count > 0, self.public_incidents().next().is_some())
     }
 
+    /// Says why the stack has its level, unless it is the level of a tool.
+    fn level_reason(&self, level: RiskLevel) -> &'static str {
+        if self.totals.levels.contains_key(level.as_str()) {
+            ""
+        } else if self.leak_count > 0 {
+            ", because servers together can leak data"
+        } else if self.public_incidents().next().is_some() {
+            ", because of a public incident of a package"
+        } else {
+            ", because a server or its package is not known"
+        }
+    }
+
     fn disabled_count(&self) -> usize {
         self.servers.iter().filter(|entry| entry.is_disabled).count()
     }
@@ -129,8 +142,7 @@ pub fn run(args: &ServerStackArgs) -> Result<CommandExitCode> {
     }
     let fails = report.overall_level().is_some_and(|own| args.fail_on.is_some_and(|level| own >= level));
     if let Some(level) = report.overall_level().filter(|_| fails) {
-        let is_raised = report.leak_count > 0 || report.public_incidents().next().is_some();
-        let why = if is_raised { " because of a leak or a public incident of a package" } else { "" };
+        let why = report.level_reason(level);
         print_stderr(&format!("the stack reaches {}{why}, which `--fail-on` does not allow", level.as_str()));
     }
     Ok(if fails || !report.unread.is_empty() { CommandExitCode::Findings } else { CommandExitCode::Success })

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use gatelodge_admin::{Administration, ChangeGrantError, GrantRequest, NewPolicyVersion};
 use gatelodge_policy::DocumentFormat;
-use gatelodge_server::GatewayStartup;
 use gatelodge_server::config::{self, ConfigFileEntries, GatewaySection, StoreSection};
+use gatelodge_server::{GatewayStartup, RunGatewayError};
 use gatelodge_store::{EnforcementMode, GrantServerAttachment, GrantToken, PolicyName, StoreError};
 
 use super::grant::change_grant_error;
@@ -52,11 +52,19 @@ pub fn run(args: UpArgs) -> Result<CommandExitCode> {
         let ready = |address| print_instructions(address, &token, &ctx.store_config);
         let serving = gatelodge_server::run_gateway(plan, ctx.stores.clone(), Arc::clone(&ctx.clock), ready);
         tokio::select! {
-            ended = serving => ended.map_err(anyhow::Error::from),
+            ended = serving => ended.map_err(explain_bind_error),
             () = demo.serve() => Ok(()),
         }
     })?;
     Ok(CommandExitCode::Success)
+}
+
+/// Names the option that sets the address: `up` has no configuration file.
+fn explain_bind_error(error: RunGatewayError) -> anyhow::Error {
+    let RunGatewayError::Bind { address, section, source } = error else { return error.into() };
+    let option = if section == "[admin]" { "--admin" } else { "--listen" };
+    let port = "port 0 takes any free port";
+    anyhow::Error::from(source).context(format!("cannot listen on {address} (use `{option} 127.0.0.1:0`: {port})"))
 }
 
 /// Stores the demo policy unless it already exists, so that the user's changes to it are kept.

@@ -32,7 +32,11 @@ fn a_bundle_is_ask_first_and_its_manifest_tools_are_rated() {
     let server = &all["servers"][0];
     assert_eq!((run.code, &server["server"], &server["verdict"]), (1, &json!("box"), &json!("ask-first")));
     let reasons = server["reasons"].to_string();
-    for message in ["`delete_note`: remove something permanently", "were not read", "2 settings, 1 of them secret"] {
+    for message in [
+        "`delete_note`: removes something permanently; the rule hides it",
+        "were not read",
+        "2 settings, 1 of them secret",
+    ] {
         assert!(reasons.contains(message), "{message}: {reasons}");
     }
     assert!(server["rule"].as_str().unwrap().contains("\"hide\"") && server["grade"] == Value::Null, "{server}");

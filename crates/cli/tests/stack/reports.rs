@@ -15,7 +15,11 @@ fn a_combined_leak_reaches_fail_on_and_a_missing_directory_is_an_error() {
     dir.write("both.json", &format!("{{\"mcpServers\": {{{}, {}}}}}", entry("inbox"), entry("mail")));
     dir.write("one.json", &format!("{{\"mcpServers\": {{{}}}}}", entry("inbox")));
     let run = dir.run(&["stack", "both.json", "--fail-on", "critical", "--index", "i.glx"]);
-    assert!(run.code == 1 && run.stderr.contains("reaches Critical because of a leak"), "{}", run.stderr);
+    assert!(
+        run.code == 1 && run.stderr.contains("reaches Critical, because servers together can leak"),
+        "{}",
+        run.stderr
+    );
     assert_eq!(dir.run(&["stack", "one.json", "--fail-on", "medium", "--index", "i.glx"]).code, 0);
     for option in ["--project", "--home"] {
         let run = dir.run(&["stack", option, "nowhere", "--index", "i.glx"]);

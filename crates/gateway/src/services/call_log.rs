@@ -57,19 +57,20 @@ fn log_row(record: &CallRecord) {
     let target =
         record.target.as_deref().or(record.method.as_deref()).map(gatelodge_mcp::quote_excerpt).unwrap_or_default();
     let grant = record.label.as_deref().unwrap_or_default();
+    let place = place_text(&target, server);
     let code = record.code.as_deref().unwrap_or_default();
     match (record.kind, code) {
         (RecordKind::Refused, "store_unavailable" | "busy") => {
-            warn!(call.id = %call, server.name = server, grant.label = grant, code, "call {call} to {target} on `{server}` refused: {code}");
+            warn!(call.id = %call, server.name = server, grant.label = grant, code, "call {call} {place} refused: {code}");
         }
         (RecordKind::Refused, "upstream_unreachable" | "upstream_timeout" | "upstream_gone") => {
             let why = refusal_description(code, None);
-            warn!(call.id = %call, server.name = server, grant.label = grant, code, "call {call} of `{grant}` to {target} on `{server}` was {why}");
+            warn!(call.id = %call, server.name = server, grant.label = grant, code, "call {call} of `{grant}` {place} was {why}");
         }
         (RecordKind::Refused, _) => {
             let rule = record.rule.as_deref();
             let why = refusal_description(code, rule);
-            info!(call.id = %call, server.name = server, grant.label = grant, code, rule.name = rule, "call {call} of `{grant}` to {target} on `{server}` was {why}");
+            info!(call.id = %call, server.name = server, grant.label = grant, code, rule.name = rule, "call {call} of `{grant}` {place} was {why}");
         }
         (RecordKind::Outcome, code) if !code.is_empty() => {
             warn!(call.id = %call, code, "call {call} ended without a response: {code}");
@@ -78,14 +79,24 @@ fn log_row(record: &CallRecord) {
     }
 }
 
+/// Says where a call was to go. A request may have no target, and a message of the aggregate endpoint no server.
+fn place_text(target: &str, server: &str) -> String {
+    match (target, server) {
+        ("", server) => format!("to `{server}`"),
+        (target, "") => format!("to {target}"),
+        (target, server) => format!("to {target} on `{server}`"),
+    }
+}
+
 /// Describes a refusal for the log. An upstream failure is not called a denial, and its details appear only in the call
 /// record.
 fn refusal_description(code: &str, rule: Option<&str>) -> String {
     match (code, rule) {
         ("upstream_unreachable", _) => "not sent: the server cannot be reached".to_owned(),
-        ("upstream_timeout", _) => "not sent: the server did not answer in time".to_owned(),
+        // A handshake or a list may have been sent, so nothing is said about that.
+        ("upstream_timeout", _) => "given up: the server did not answer in time".to_owned(),
         ("cancelled", _) => "not sent: the client cancelled it".to_owned(),
-        ("upstream_gone", _) => "not sent: the server's response cannot be used".to_owned(),
+        ("upstream_gone", _) => "given up: the server's response cannot be used".to_owned(),
         (_, Some(rule)) => format!("denied by {rule} ({code})"),
         (_, None) => format!("refused ({code})"),
     }
@@ -100,5 +111,13 @@ mod tests {
         assert_eq!(refusal_description("upstream_unreachable", None), "not sent: the server cannot be reached");
         assert_eq!(refusal_description("denied", Some("/tools/wipe")), "denied by /tools/wipe (denied)");
         assert_eq!(refusal_description("rejected", None), "refused (rejected)");
+        assert!(!refusal_description("upstream_timeout", None).contains("not sent"));
+    }
+
+    #[test]
+    fn an_empty_name_is_left_out() {
+        assert_eq!(place_text("`add`", "files"), "to `add` on `files`");
+        assert_eq!(place_text("", "files"), "to `files`");
+        assert_eq!(place_text("`tools/list`", ""), "to `tools/list`");
     }
 }

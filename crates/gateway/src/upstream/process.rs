@@ -8,9 +8,10 @@ pub(super) mod restart_backoff;
 mod stderr_tail;
 
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::path::PathBuf;
 use std::process::Stdio;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -79,6 +80,8 @@ pub(crate) struct ServerProcess {
     stdin_lines: mpsc::Sender<Bytes>,
     demux: Arc<MessageDemux>,
     stderr_tail: Arc<StderrTail>,
+    /// The exit status, once the process has exited by itself.
+    exit_status: Arc<OnceLock<i32>>,
     /// The server's redactor. A reconfigured server has a new one, so comparing the pointers shows whether the process
     /// belongs to the current configuration.
     redactor: Arc<SecretRedactor>,
@@ -126,12 +129,17 @@ impl ServerProcess {
         tokio::spawn(pipes::write_stdin(input, queue, Arc::clone(&demux)));
         let (reading, restarts) = (Arc::clone(&demux), Arc::clone(&upstream.restart_backoff));
         let (tail_lines, grace) = (Arc::clone(&stderr_tail), config.grace);
+        let exit_status = Arc::new(OnceLock::new());
+        let own_status = Arc::clone(&exit_status);
         tokio::spawn(async move {
             let broken = pipes::read_stdout(output, &reading).await;
             let is_closed_locally = reading.is_closed_locally();
             // It has usually exited by itself, and the exit code says whether it ever ran.
             let ended = tokio::time::timeout(EXIT_CODE_TIMEOUT, process.wait()).await;
             let code = ended.ok().and_then(Result::ok).and_then(|status| status.code());
+            if let Some(code) = code {
+                let _ = own_status.set(code);
+            }
             reading.mark_ended(code == Some(EXIT_CODE_NOT_STARTED) && !reading.has_answered());
             // Its input is closed now, so it exits by itself or is stopped by the supervisor. That takes up to three
             // grace periods: after the end of input, after the signal, and for the descendants.
@@ -146,13 +154,16 @@ impl ServerProcess {
             if reading.has_answered() || !is_closed_locally {
                 restarts.record_exit(reading.has_answered());
             }
-            let last_line = tail_lines.last().map(|line| format!(": {line}")).unwrap_or_default();
             match broken {
                 Some(why) => warn!(server.name = name, "stopped the process of `{name}`: {why}"),
-                None => info!(server.name = name, "the process of `{name}` has exited{last_line}"),
+                None => {
+                    let how = exit_text(code, tail_lines.last());
+                    info!(server.name = name, "the process of `{name}` has exited{how}");
+                }
             }
         });
-        Ok(Arc::new(Self { stdin_lines: lines, demux, stderr_tail, redactor: Arc::clone(&upstream.secrets) }))
+        let redactor = Arc::clone(&upstream.secrets);
+        Ok(Arc::new(Self { stdin_lines: lines, demux, stderr_tail, exit_status, redactor }))
     }
 
     /// Returns whether the process has exited or is being stopped.
@@ -199,8 +210,9 @@ impl ServerProcess {
 
     pub fn exit_message(&self) -> String {
         match self.stderr_tail.last() {
-            Some(line) => format!("the server process has exited: {line}"),
-            None => "the server process has exited".to_owned(),
+            // Written by the supervisor.
+            Some(line) if !self.demux.has_started() => format!("the server process did not start: {line}"),
+            line => format!("the server process has exited{}", exit_text(self.exit_status.get().copied(), line)),
         }
     }
 }
@@ -209,6 +221,13 @@ impl Drop for ServerProcess {
     fn drop(&mut self) {
         self.demux.close();
     }
+}
+
+/// Says how a process exited, for the end of a sentence.
+fn exit_text(status: Option<i32>, last_line: Option<impl Display>) -> String {
+    let status = status.map(|status| format!(" with status {status}")).unwrap_or_default();
+    let last_line = last_line.map(|line| format!("; last line on standard error: {line}")).unwrap_or_default();
+    status + &last_line
 }
 
 fn supervisor_command(config: &UpstreamProcessConfig, spawner: &ProcessSpawner) -> Command {
@@ -231,4 +250,16 @@ fn supervisor_command(config: &UpstreamProcessConfig, spawner: &ProcessSpawner) 
     #[cfg(unix)]
     command.process_group(0);
     command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_exit_is_described_with_its_status_and_the_last_line() {
+        assert_eq!(exit_text(Some(3), Some("no key")), " with status 3; last line on standard error: no key");
+        assert_eq!(exit_text(None, Some("no key")), "; last line on standard error: no key");
+        assert_eq!(exit_text(Some(0), None::<String>), " with status 0");
+    }
 }

@@ -31,6 +31,8 @@ impl<'p> RequiredCallPaths<'p> {
                 guarded.add_with_parents(&clause.condition.path);
             }
         }
+        // A call without an amount that can be charged is refused.
+        section.block.limits.iter().filter_map(|limit| limit.amount.as_ref()).for_each(|path| guarded.add(path));
         for part in [PredicateListKind::DenyIf, PredicateListKind::ApproveIf] {
             for rule in section.predicates(part) {
                 // Absence alone is denied or needs approval.
@@ -115,10 +117,14 @@ fn find_unanchored_regex(clause: LocatedCondition<'_>) -> Option<Diagnostic> {
     Some(warning.with_help(regex_anchoring::anchoring_help(pattern)))
 }
 
-/// Warns about a condition that excludes values, such as `neq` or `not_in`. It seems to hold for everything except the given values, but it does not
-/// hold if the value is absent, so the call passes.
+/// Warns about a condition that excludes values, such as `neq`, `not_in` or `gt`. It seems to leave only the values
+/// that it allows, but it does not hold if the value is absent, so the call passes.
 fn find_absence_passes(clause: LocatedCondition<'_>) -> Option<Diagnostic> {
-    let ValueRestriction::NoMember = clause.condition.operator.restriction() else { return None };
+    let (ValueRestriction::NoMember | ValueRestriction::AtLeast(_) | ValueRestriction::AtMost(_)) =
+        clause.condition.operator.restriction()
+    else {
+        return None;
+    };
     let path = &clause.condition.path;
     let message = format!("without `{path}` this does not hold, and the call passes");
     let warning = Diagnostic::warning(DiagnosticCode::AbsencePasses, clause.path_span(), message);

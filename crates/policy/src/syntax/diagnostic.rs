@@ -205,7 +205,7 @@ diagnostic_codes! {
     Shadowed = "shadowed",
     /// Warning: a regular expression in `require` is not anchored.
     UnanchoredRegex = "unanchored-regex",
-    /// Warning: this `deny_if` does not deny calls that omit the argument.
+    /// Warning: this `deny_if` or `approve_if` does not apply to calls that omit the argument.
     AbsencePasses = "absence-passes",
     /// Warning: calls are limited per session, but have no limit that outlasts a session.
     SessionAlone = "session-alone",

@@ -25,6 +25,9 @@ const DEFAULT_TIME: &str = "2026-01-01T00:00:00Z";
 const CASE_FILE_HELP: &str =
     "a case file has `policy`, and `cases` such as `- {name: it passes, call: {tool: search}, expect: allow}`";
 
+const POLICY_AS_CASE_FILE_HELP: &str =
+    "check it with `gatelodge policy check`, or name it in a case file: `policy: FILE` and a list of `cases`";
+
 const CASE_FILE_FIELDS: [&str; 4] = ["description", "policy", "defaults", "cases"];
 const CASE_FIELDS: [&str; 4] = ["name", "policy", "call", "expect"];
 const CASE_HELP: &str = "write at least one, such as `- {name: it passes, call: {tool: search}, expect: allow}`";
@@ -205,6 +208,11 @@ struct CaseFileReader {
 
 impl CaseFileReader {
     fn read_cases(&mut self, root: &SyntaxNode) -> Vec<PolicyTestCase> {
+        if root.get("cases").is_none() && root.get("version").is_some() && root.get("default").is_some() {
+            let message = "this is a policy, not a case file";
+            self.report(DiagnosticCode::WrongType, first_char_span(root), message, POLICY_AS_CASE_FILE_HELP);
+            return Vec::new();
+        }
         self.check_field_names(root, &CASE_FILE_FIELDS, "a case file", CASE_FILE_HELP);
         let policy = root.get("policy").and_then(|node| self.read_source(node));
         let defaults = root.get("defaults");

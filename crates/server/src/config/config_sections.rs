@@ -6,7 +6,8 @@ use std::ops::Range;
 use toml::de::DeTable;
 
 use super::toml_reader::{
-    ConfigReader, ConfigSecretTable, ConfigStringTable, ConfigValueType, DateOrDateTime, SpannedValue,
+    ConfigReader, ConfigSecretTable, ConfigStringTable, ConfigValueType, DateOrDateTime, DurationText,
+    ProtocolRevisionText, SpannedValue,
 };
 
 /// Fields that had a different name in earlier builds, as (old, new) pairs. The old name still works, with a warning.
@@ -64,6 +65,9 @@ macro_rules! section {
             /// Location of the section's heading.
             #[allow(dead_code, reason = "only sections with required fields report errors at their heading")]
             pub span: Range<usize>,
+            /// Whether a field has a value of the wrong type, which is reported already.
+            #[allow(dead_code, reason = "only sections with required fields look at it")]
+            pub has_mistyped_field: bool,
             $($(#[doc = $doc])+ pub $field: Option<SpannedValue<$kind>>,)+
         }
 
@@ -83,7 +87,11 @@ macro_rules! section {
             /// Reads the section from a TOML table.
             pub fn read(table: &DeTable<'_>, span: Range<usize>, reader: &mut ConfigReader) -> Self {
                 reader.check_field_names(table, &[$(stringify!($field)),+], concat!("`", $heading, "`"));
-                Self { span, $($field: reader.read_field(table, stringify!($field)),)+ }
+                let mistyped_before = reader.mistyped_fields;
+                let mut section =
+                    Self { span, has_mistyped_field: false, $($field: reader.read_field(table, stringify!($field)),)+ };
+                section.has_mistyped_field = reader.mistyped_fields > mistyped_before;
+                section
             }
         }
     };
@@ -120,13 +128,13 @@ section! {
         /// Maximum number of sessions for one grant.
         max_sessions_per_grant: u64 = "2500",
         /// A session that has been idle for this long is deleted.
-        session_idle_timeout: String = "`1h`",
+        session_idle_timeout: DurationText = "`1h`",
         /// Time limit for opening a connection to a server.
-        connect_timeout: String = "`5s`",
+        connect_timeout: DurationText = "`5s`",
         /// Time limit for a whole call.
-        call_timeout: String = "`290s`",
+        call_timeout: DurationText = "`290s`",
         /// How long running calls may take to finish when the gateway stops.
-        drain_timeout: String = "`10s`",
+        drain_timeout: DurationText = "`10s`",
     }
 }
 
@@ -146,7 +154,7 @@ section! {
         /// What a charge survives before its call is sent: `process` (a killed process) or `power` (a power failure).
         durability: String = "`process`",
         /// How long call log rows are kept, for example `90d`.
-        retention: String = "forever",
+        retention: DurationText = "forever",
         /// URL of a PostgreSQL database. This build does not support it yet.
         url: String = "none",
     }
@@ -184,7 +192,7 @@ section! {
         /// Working directory of `command`. A relative path is resolved against the directory of this file.
         directory: String = "working directory of the gateway",
         /// How long `command` may take to exit after its input has been closed, and again after SIGTERM.
-        grace: String = "`2s`",
+        grace: DurationText = "`2s`",
         /// Headers to send with each request. `${NAME}` is replaced by that environment variable.
         headers: ConfigSecretTable = "none",
         /// Whether the call log keeps the values of arguments, with secrets removed.
@@ -196,7 +204,7 @@ section! {
         accept_new: bool = "`false`",
         /// Maximum age of the server's tool list when a tool is called. An older list is fetched again, and so is a
         /// list that the server says has changed. `0s` fetches it before each call.
-        check_definitions: String = "`60s`",
+        check_definitions: DurationText = "`60s`",
     }
 }
 
@@ -233,7 +241,7 @@ section! {
         /// When the grant expires: a date such as `2027-01-31`, optionally with a time.
         expires: DateOrDateTime = "never",
         /// Oldest protocol revision that the client may use, for example `2025-11-25`.
-        minimum_revision: DateOrDateTime = "any",
+        minimum_revision: ProtocolRevisionText = "any",
         /// Whether the policy is only observed: refusals are recorded, not enforced.
         observe: bool = "`false`",
     }

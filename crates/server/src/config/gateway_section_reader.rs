@@ -8,8 +8,8 @@ use gatelodge_gateway::GatewaySettings;
 use super::config_diagnostic::{ConfigDiagnostic, ConfigDiagnosticCode};
 use super::config_sections::{RawAdmin, RawGateway};
 use super::telemetry_section_reader::TelemetrySection;
-use super::time_syntax::{DURATION_SYNTAX, parse_duration};
-use super::toml_reader::{ConfigReader, SpannedValue};
+use super::time_syntax::{DURATION_SYNTAX, duration_error, parse_duration};
+use super::toml_reader::{ConfigReader, DurationText, SpannedValue};
 
 /// Default address that clients connect to. Only this machine can reach it.
 pub const DEFAULT_GATEWAY_ADDRESS: SocketAddr =
@@ -133,12 +133,12 @@ fn set_limit(field: &mut usize, written: Option<&SpannedValue<u64>>, reader: &mu
     }
 }
 
-pub fn set_duration(field: &mut Duration, written: Option<&SpannedValue<String>>, reader: &mut ConfigReader) {
-    let Some(SpannedValue { value, span }) = written else { return };
-    match parse_duration(value) {
+pub fn set_duration(field: &mut Duration, written: Option<&SpannedValue<DurationText>>, reader: &mut ConfigReader) {
+    let Some(SpannedValue { value: DurationText(text), span }) = written else { return };
+    match parse_duration(text) {
         Some(duration) => *field = duration,
         None => reader.report(
-            ConfigDiagnostic::new(ConfigDiagnosticCode::BadValue, span, format!("`{value}` is not a duration"))
+            ConfigDiagnostic::new(ConfigDiagnosticCode::BadValue, span, duration_error(text))
                 .with_help(format!("write {DURATION_SYNTAX}")),
         ),
     }

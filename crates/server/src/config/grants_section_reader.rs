@@ -181,7 +181,7 @@ fn token_from_file(
     let full = base_directory.join(&path.value);
     files.push(FileStamp::of(&full));
     let source = crate::input_file::read_source(&full).map_err(|error| {
-        let help = "relative paths start at the directory of the configuration file";
+        let help = "relative paths are resolved against the directory of the configuration file";
         ConfigDiagnostic::new(ConfigDiagnosticCode::UnreadableFile, &path.span, format!("{error}")).with_help(help)
     })?;
     let text = String::from_utf8_lossy(&source.text);
@@ -213,6 +213,8 @@ fn read_server_access(
             );
             return None;
         }
+        // It has one of them, with a value of the wrong type.
+        (None, None) if raw.has_mistyped_field => return None,
         (None, None) => {
             let diagnostic =
                 ConfigDiagnostic::new(ConfigDiagnosticCode::MissingField, &raw.span, "a grant needs a `server`");
@@ -289,7 +291,7 @@ fn check_known_name<'n>(
 }
 
 fn read_minimum_revision(
-    written: Option<&SpannedValue<super::toml_reader::DateOrDateTime>>,
+    written: Option<&SpannedValue<super::toml_reader::ProtocolRevisionText>>,
     reader: &mut ConfigReader,
 ) -> Option<Revision> {
     let SpannedValue { value, span } = written?;

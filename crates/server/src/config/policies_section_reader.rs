@@ -84,7 +84,9 @@ fn read_document(
         Ok(source) => source,
         Err(error) => {
             let diagnostic = ConfigDiagnostic::new(ConfigDiagnosticCode::UnreadableFile, span, format!("{error}"));
-            reader.report(diagnostic.with_help("relative paths start at the directory of the configuration file"));
+            reader.report(
+                diagnostic.with_help("relative paths are resolved against the directory of the configuration file"),
+            );
             return None;
         }
     };

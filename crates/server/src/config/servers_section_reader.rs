@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::header_expansion;
 use gatelodge_admin::header_template::{self, EnvironmentLookup, HeaderError};
-use gatelodge_admin::server_url;
+use gatelodge_admin::server_url::{self, EXAMPLE_SERVER_URL};
 use gatelodge_gateway::{
     InjectedHeader, MIN_SECRET_BYTES, PinningSettings, UpstreamConfig, UpstreamHttpConfig, UpstreamTransport,
 };
@@ -54,7 +54,7 @@ pub fn read_servers(
             let (review, accept_new) = (is_set(raw.review.as_ref()), is_set(raw.accept_new.as_ref()));
             let mut pinning = PinningSettings { review, accept_new, ..PinningSettings::default() };
             match raw.check_definitions.as_ref() {
-                Some(SpannedValue { value, .. }) if value == "0s" => pinning.check_definitions = Duration::ZERO,
+                Some(SpannedValue { value, .. }) if value.0 == "0s" => pinning.check_definitions = Duration::ZERO,
                 written => set_duration(&mut pinning.check_definitions, written, reader),
             }
             servers.valid.push(UpstreamConfig { name, transport, log_arguments, pinning });
@@ -80,6 +80,8 @@ fn read_transport(
             reader.report(diagnostic.with_help("remove one"));
             None
         }
+        // It has one of them, with a value of the wrong type.
+        (None, None) if raw.has_mistyped_field => None,
         (None, None) => {
             let diagnostic = ConfigDiagnostic::new(
                 ConfigDiagnosticCode::MissingField,
@@ -97,23 +99,27 @@ fn read_transport(
         (Some(written), None) => {
             stdio_server_command::refuse_command_fields(raw, reader);
             let headers = read_headers(raw.headers.as_ref(), environment, reader);
-            let url = read_url(written, reader)?;
+            let url = read_url(written, EXAMPLE_SERVER_URL, reader)?;
             warn_clear_text(&url, &written.span, &headers, reader);
             Some(UpstreamTransport::Http(UpstreamHttpConfig { url, headers }))
         }
     }
 }
 
-pub(super) fn read_url(SpannedValue { value, span }: &SpannedValue<String>, reader: &mut ConfigReader) -> Option<Uri> {
+/// Reads a URL. `example` is a URL of its kind, for help.
+pub(super) fn read_url(
+    SpannedValue { value, span }: &SpannedValue<String>,
+    example: &str,
+    reader: &mut ConfigReader,
+) -> Option<Uri> {
     if value.contains(['@', '?']) {
         // User information and query may contain credentials.
         reader.secret_spans.push(span.clone());
     }
     server_url::parse_server_url(value)
         .map_err(|error| {
-            reader.report(
-                ConfigDiagnostic::new(ConfigDiagnosticCode::BadValue, span, error.message()).with_help(error.help()),
-            );
+            let help = error.help().replace(EXAMPLE_SERVER_URL, example);
+            reader.report(ConfigDiagnostic::new(ConfigDiagnosticCode::BadValue, span, error.message()).with_help(help));
         })
         .ok()
 }

@@ -9,8 +9,8 @@ use gatelodge_store::Durability;
 
 use super::config_diagnostic::{ConfigDiagnostic, ConfigDiagnosticCode};
 use super::config_sections::RawStore;
-use super::time_syntax::{DURATION_SYNTAX, parse_duration};
-use super::toml_reader::{ConfigReader, SpannedValue};
+use super::time_syntax::{DURATION_SYNTAX, duration_error, parse_duration};
+use super::toml_reader::{ConfigReader, DurationText, SpannedValue};
 
 /// Store settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -89,12 +89,11 @@ fn read_durability(written: Option<SpannedValue<String>>, reader: &mut ConfigRea
     }
 }
 
-fn read_retention(written: Option<SpannedValue<String>>, reader: &mut ConfigReader) -> Option<Duration> {
-    let SpannedValue { value, span } = written?;
-    let retention = parse_duration(&value);
+fn read_retention(written: Option<SpannedValue<DurationText>>, reader: &mut ConfigReader) -> Option<Duration> {
+    let SpannedValue { value: DurationText(text), span } = written?;
+    let retention = parse_duration(&text);
     if retention.is_none() {
-        let diagnostic =
-            ConfigDiagnostic::new(ConfigDiagnosticCode::BadValue, &span, format!("`{value}` is not a duration"));
+        let diagnostic = ConfigDiagnostic::new(ConfigDiagnosticCode::BadValue, &span, duration_error(&text));
         reader.report(diagnostic.with_help(format!("write {DURATION_SYNTAX}")));
     }
     retention

@@ -9,6 +9,8 @@ use super::config_sections::RawTelemetry;
 use super::servers_section_reader::{read_headers, read_url, warn_clear_text};
 use super::toml_reader::ConfigReader;
 
+const EXAMPLE_COLLECTOR_URL: &str = "http://127.0.0.1:4318";
+
 /// Telemetry settings from the configuration file.
 #[derive(Debug, Clone, Default)]
 pub struct TelemetrySection {
@@ -28,7 +30,7 @@ pub fn read_telemetry_section(
 ) -> TelemetrySection {
     let headers = read_headers(raw.headers.as_ref(), environment, reader);
     let endpoint = raw.endpoint.as_ref().and_then(|written| {
-        let endpoint = read_url(written, reader)?;
+        let endpoint = read_url(written, EXAMPLE_COLLECTOR_URL, reader)?;
         warn_clear_text(&endpoint, &written.span, &headers, reader);
         Some(endpoint)
     });

@@ -26,6 +26,20 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
     number.checked_mul(milliseconds).filter(|duration| *duration > 0).map(Duration::from_millis)
 }
 
+/// Says why a text is not a duration that [`parse_duration`] accepts.
+///
+/// ```
+/// use gatelodge_server::config::duration_error;
+/// assert_eq!(duration_error("0s"), "`0s` must be longer than 0");
+/// assert_eq!(duration_error("soon"), "`soon` is not a duration");
+/// ```
+pub fn duration_error(text: &str) -> String {
+    let unit = text.trim_start_matches('0');
+    let is_zero = unit.len() < text.len() && parse_duration(&format!("1{unit}")).is_some();
+    let shown = gatelodge_json::escape_for_terminal(text);
+    if is_zero { format!("`{shown}` must be longer than 0") } else { format!("`{shown}` is not a duration") }
+}
+
 /// Parses a date, which is taken as midnight UTC at the start of that day, or a date with a time and offset.
 pub fn parse_timestamp(text: &str) -> Option<Timestamp> {
     if let Ok(timestamp) = text.parse::<Timestamp>() {

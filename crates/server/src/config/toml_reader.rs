@@ -34,10 +34,22 @@ pub struct ConfigSecretTable(pub Vec<(SpannedValue<String>, SpannedValue<String>
 #[derive(Debug, Clone)]
 pub struct DateOrDateTime(pub String);
 
+/// A duration as it is written, such as `30s`.
+#[derive(Debug, Clone)]
+pub struct DurationText(pub String);
+
+/// A protocol revision, as a TOML date or a string.
+#[derive(Debug, Clone)]
+pub struct ProtocolRevisionText(pub String);
+
 /// A type that field values can have.
 pub trait ConfigValueType: Sized {
-    /// Name of the type in the documentation and in messages.
+    /// Name of the type in the documentation.
     const TYPE_NAME: &'static str;
+    /// What a value must be, for messages.
+    const REQUIREMENT: &'static str;
+    /// What to write, for help.
+    const HELP: &'static str;
     /// Whether values of this type must not be shown.
     const IS_SECRET: bool = false;
     /// Converts a TOML value, or returns `None` if it has a different type.
@@ -46,6 +58,8 @@ pub trait ConfigValueType: Sized {
 
 impl ConfigValueType for String {
     const TYPE_NAME: &'static str = "string";
+    const REQUIREMENT: &'static str = "a string";
+    const HELP: &'static str = "write a string, in quotes";
     fn of(value: &DeValue<'_>) -> Option<Self> {
         value.as_str().map(str::to_owned)
     }
@@ -53,6 +67,8 @@ impl ConfigValueType for String {
 
 impl ConfigValueType for bool {
     const TYPE_NAME: &'static str = "true or false";
+    const REQUIREMENT: &'static str = "`true` or `false`";
+    const HELP: &'static str = "write `true` or `false`, without quotes";
     fn of(value: &DeValue<'_>) -> Option<Self> {
         value.as_bool()
     }
@@ -60,6 +76,8 @@ impl ConfigValueType for bool {
 
 impl ConfigValueType for u64 {
     const TYPE_NAME: &'static str = "whole number";
+    const REQUIREMENT: &'static str = "a whole number";
+    const HELP: &'static str = "write a whole number, without quotes";
     fn of(value: &DeValue<'_>) -> Option<Self> {
         let number = value.as_integer()?;
         Self::from_str_radix(&number.as_str().replace('_', ""), number.radix()).ok()
@@ -68,6 +86,8 @@ impl ConfigValueType for u64 {
 
 impl ConfigValueType for Vec<SpannedValue<String>> {
     const TYPE_NAME: &'static str = "list of strings";
+    const REQUIREMENT: &'static str = "a list of strings";
+    const HELP: &'static str = "write a list of strings: `[\"…\", \"…\"]`";
     fn of(value: &DeValue<'_>) -> Option<Self> {
         let text =
             |item: &Spanned<DeValue<'_>>| Some(SpannedValue { value: String::of(item.get_ref())?, span: item.span() });
@@ -77,11 +97,35 @@ impl ConfigValueType for Vec<SpannedValue<String>> {
 
 impl ConfigValueType for DateOrDateTime {
     const TYPE_NAME: &'static str = "date, or date and time";
+    const REQUIREMENT: &'static str = "a date, or a date and time";
+    const HELP: &'static str = "write it like `2027-01-31` or `2027-01-31T12:00:00Z`";
     fn of(value: &DeValue<'_>) -> Option<Self> {
-        match value {
-            DeValue::Datetime(datetime) => Some(Self(datetime.to_string())),
-            other => String::of(other).map(Self),
-        }
+        read_date_text(value).map(Self)
+    }
+}
+
+impl ConfigValueType for ProtocolRevisionText {
+    const TYPE_NAME: &'static str = "protocol revision";
+    const REQUIREMENT: &'static str = "a protocol revision";
+    const HELP: &'static str = "write it like `2025-11-25`";
+    fn of(value: &DeValue<'_>) -> Option<Self> {
+        read_date_text(value).map(Self)
+    }
+}
+
+impl ConfigValueType for DurationText {
+    const TYPE_NAME: &'static str = "duration";
+    const REQUIREMENT: &'static str = "a duration";
+    const HELP: &'static str = "write a duration such as `\"30s\"`";
+    fn of(value: &DeValue<'_>) -> Option<Self> {
+        String::of(value).map(Self)
+    }
+}
+
+fn read_date_text(value: &DeValue<'_>) -> Option<String> {
+    match value {
+        DeValue::Datetime(datetime) => Some(datetime.to_string()),
+        other => String::of(other),
     }
 }
 
@@ -96,6 +140,8 @@ fn read_string_pairs(value: &DeValue<'_>) -> Option<Vec<(SpannedValue<String>, S
 
 impl ConfigValueType for ConfigStringTable {
     const TYPE_NAME: &'static str = "table of strings";
+    const REQUIREMENT: &'static str = "a table of strings";
+    const HELP: &'static str = STRING_TABLE_HELP;
     fn of(value: &DeValue<'_>) -> Option<Self> {
         read_string_pairs(value).map(Self)
     }
@@ -103,17 +149,24 @@ impl ConfigValueType for ConfigStringTable {
 
 impl ConfigValueType for ConfigSecretTable {
     const TYPE_NAME: &'static str = "table of strings";
+    const REQUIREMENT: &'static str = "a table of strings";
+    const HELP: &'static str = STRING_TABLE_HELP;
     const IS_SECRET: bool = true;
     fn of(value: &DeValue<'_>) -> Option<Self> {
         read_string_pairs(value).map(Self)
     }
 }
 
+const STRING_TABLE_HELP: &str = "write a table of strings: `{ name = \"…\" }`";
+
 /// Describes why a value does not have the required type: the value itself or one of its elements has the wrong type,
 /// or a number is out of range.
 fn mismatch_reason(value: &DeValue<'_>, required: &str) -> String {
     match value {
-        DeValue::Integer(_) if required == u64::TYPE_NAME => "from 0 to 18446744073709551615".to_owned(),
+        DeValue::Integer(number) if required == u64::TYPE_NAME && number.as_str().starts_with('-') => {
+            "and not negative".to_owned()
+        }
+        DeValue::Integer(_) if required == u64::TYPE_NAME => "and this one is too large".to_owned(),
         DeValue::Table(_) if required == ConfigStringTable::TYPE_NAME => {
             "but not all of its values are strings".to_owned()
         }
@@ -131,6 +184,8 @@ pub struct ConfigReader {
     pub diagnostics: Vec<ConfigDiagnostic>,
     /// Locations of values that must not be shown.
     pub secret_spans: Vec<Range<usize>>,
+    /// How many fields had a value of the wrong type. They are not missing, although they have no value.
+    pub mistyped_fields: usize,
 }
 
 impl ConfigReader {
@@ -145,17 +200,22 @@ impl ConfigReader {
         let converted = T::of(value.get_ref());
         // A token that is written with escapes is not recognizable in the file's text.
         let is_token = value.get_ref().as_str().is_some_and(has_token);
-        if T::IS_SECRET || converted.is_none() || is_token {
+        // A number in place of a string is a mistake, not a secret; a string may be one.
+        let is_plain = matches!(
+            value.get_ref(),
+            DeValue::Integer(_) | DeValue::Float(_) | DeValue::Boolean(_) | DeValue::Datetime(_)
+        );
+        if T::IS_SECRET || (converted.is_none() && !is_plain) || is_token {
             self.hide_value(value);
         }
         match converted {
             Some(converted) => Some(SpannedValue { value: converted, span: value.span() }),
             None => {
-                let message =
-                    format!("`{name}` must be a {}, {}", T::TYPE_NAME, mismatch_reason(value.get_ref(), T::TYPE_NAME));
+                let reason = mismatch_reason(value.get_ref(), T::TYPE_NAME);
+                let message = format!("`{name}` must be {}, {reason}", T::REQUIREMENT);
+                self.mistyped_fields += 1;
                 self.report(
-                    ConfigDiagnostic::new(ConfigDiagnosticCode::WrongType, &value.span(), message)
-                        .with_help(format!("write a {}", T::TYPE_NAME)),
+                    ConfigDiagnostic::new(ConfigDiagnosticCode::WrongType, &value.span(), message).with_help(T::HELP),
                 );
                 None
             }

@@ -2,7 +2,7 @@
 
 use std::error::Error;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The reason why a store cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -24,7 +24,8 @@ pub enum OpenStoreError {
     /// The database is missing or empty although its head file records rows.
     #[error(
         "`{path}` is missing or empty, but `{head}` records {rows} rows; restore the database, or remove `{head}` to \
-         start with an empty one: all recorded calls and counters are then lost"
+         start with an empty one: {} are then lost",
+        lost_content(.path)
     )]
     Lost {
         /// The expected path of the database.
@@ -76,6 +77,15 @@ pub enum OpenStoreError {
     },
 }
 
+/// Says what a database contains, by its file name.
+fn lost_content(path: &Path) -> &'static str {
+    if path.file_name().is_some_and(|name| name == "state.db") {
+        "all servers, policies, grants and the admin log"
+    } else {
+        "all recorded calls and counters"
+    }
+}
+
 impl OpenStoreError {
     /// Returns advice that is not part of the error message.
     pub fn help_for(&self) -> Option<&'static str> {
@@ -83,5 +93,20 @@ impl OpenStoreError {
             Self::Open { help, .. } => *help,
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lost_database_is_described_by_what_it_contained() {
+        let lost = |name: &str| {
+            let error = OpenStoreError::Lost { path: name.into(), head: "x.head".into(), rows: 3 };
+            error.to_string()
+        };
+        assert!(lost("data/state.db").ends_with("all servers, policies, grants and the admin log are then lost"));
+        assert!(lost("data/ledger.db").ends_with("all recorded calls and counters are then lost"));
     }
 }

@@ -4,7 +4,7 @@ use gatelodge_policy::format_seconds;
 use gatelodge_store::{CallOutcome, CallRecord, RecordKind};
 
 use crate::commands::time_text::local_time;
-use crate::diagnostic_report::escape_for_terminal;
+use crate::diagnostic_report::{count_noun, escape_for_terminal};
 
 /// Formats a call on one line, followed by a line with the reason if it was refused or failed.
 pub fn call_text(record: &CallRecord) -> String {
@@ -23,8 +23,11 @@ pub fn call_text(record: &CallRecord) -> String {
 /// Summarizes the outcome of a call in a few words.
 fn outcome_summary(record: &CallRecord) -> String {
     let sent = || {
-        let time = record.timings.map(|timings| format!(" in {:.1} ms", timings.upstream as f64 / 1_000.0));
+        let time = record.timings.map(|timings| format!(" in {}", time_text(timings.upstream)));
         match record.outcome {
+            Some(CallOutcome::NoValidResponse) => {
+                format!("{}{}", invalid_response_text(record), time.unwrap_or_default())
+            }
             Some(outcome) => format!("{}{}", outcome_text(outcome), time.unwrap_or_default()),
             None => "sent, no outcome".to_owned(),
         }
@@ -34,7 +37,9 @@ fn outcome_summary(record: &CallRecord) -> String {
         RecordKind::Intent | RecordKind::Outcome if record.observed => format!("OBSERVED, {}", sent()),
         RecordKind::Intent | RecordKind::Outcome => sent(),
         RecordKind::PolicyExempt => "passed".to_owned(),
-        RecordKind::Unauthenticated => format!("no valid token, {} requests", record.count.unwrap_or(1)),
+        RecordKind::Unauthenticated => {
+            format!("no valid token, {}", count_noun(record.count.unwrap_or(1) as usize, "request"))
+        }
         RecordKind::Pruned => format!("older rows removed through {}", record.through.as_deref().unwrap_or("-")),
     }
 }
@@ -51,6 +56,35 @@ fn outcome_text(outcome: CallOutcome) -> &'static str {
     }
 }
 
+/// Says what was wrong with the response. The row has only one outcome for it, so the HTTP status and the message tell.
+fn invalid_response_text(record: &CallRecord) -> String {
+    let message = record.message.as_deref().unwrap_or_default();
+    let is_unreadable = message.contains("response cannot be read")
+        || (message.contains("the response ") && !message.contains("ended early"));
+    let status = record.upstream_status.filter(|status| *status >= 300).or_else(|| written_status(message));
+    match status {
+        Some(status @ (401 | 403)) => format!("credential rejected (HTTP status {status})"),
+        Some(status) => format!("server error (HTTP status {status})"),
+        None if is_unreadable => "unreadable response".to_owned(),
+        None => outcome_text(CallOutcome::NoValidResponse).to_owned(),
+    }
+}
+
+/// Finds the status in a message such as `the server answered with HTTP status 500`.
+fn written_status(message: &str) -> Option<u16> {
+    let (_, rest) = message.split_once("HTTP status ")?;
+    rest.get(..3)?.parse().ok()
+}
+
+/// Formats microseconds: `3.2 ms`, from a second on `12.5 s`, from a minute on `4 min 50 s`.
+fn time_text(microseconds: u64) -> String {
+    match microseconds {
+        0..1_000_000 => format!("{:.1} ms", microseconds as f64 / 1e3),
+        1_000_000..60_000_000 => format!("{:.1} s", microseconds as f64 / 1e6),
+        _ => format_seconds(microseconds / 1_000_000),
+    }
+}
+
 /// Explains why a call was refused, would have been refused, or failed: gives the code, the rule, the policy and the
 /// message sent to the client.
 fn reason_text(record: &CallRecord) -> Option<String> {
@@ -58,7 +92,7 @@ fn reason_text(record: &CallRecord) -> Option<String> {
     let rule = record.rule.as_deref().map(|rule| format!(" by {rule}")).unwrap_or_default();
     let policy = record.policy.as_ref().map(|policy| {
         let version = record.policy_version.map(|version| format!(" version {version}")).unwrap_or_default();
-        format!(" of `{policy}`{version}")
+        if rule.is_empty() { format!(" (policy `{policy}`{version})") } else { format!(" of `{policy}`{version}") }
     });
     let message = record.message.as_deref().map(|message| format!(": {message}")).unwrap_or_default();
     // The message usually says it already. Older records say "room again in".
@@ -70,9 +104,50 @@ fn reason_text(record: &CallRecord) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use gatelodge_store::CallId;
+    use gatelodge_store::{CallId, PolicyVersionNumber};
 
     use super::*;
+
+    #[test]
+    fn an_unusable_response_is_described_by_its_status_or_message() {
+        let at = "2026-11-15T12:00:00Z".parse().expect("a time");
+        let mut record = CallRecord::new(RecordKind::Outcome, CallId::new(at, [7; 10]), at);
+        record.outcome = Some(CallOutcome::NoValidResponse);
+        record.upstream_status = Some(200);
+        for (message, text) in [
+            ("HTTP status 500", "server error (HTTP status 500)"),
+            ("HTTP status 401", "credential rejected (HTTP status 401)"),
+            ("the response cannot be read: unexpected end of text", "unreadable response"),
+            ("the response is neither JSON nor an event stream", "unreadable response"),
+            ("the response ended early: connection reset", "connection lost"),
+            ("connection closed before message completed", "connection lost"),
+        ] {
+            record.message = Some(message.into());
+            assert_eq!(outcome_summary(&record), text);
+        }
+        record.upstream_status = Some(503);
+        assert_eq!(outcome_summary(&record), "server error (HTTP status 503)");
+    }
+
+    #[test]
+    fn long_times_are_not_in_milliseconds() {
+        assert_eq!(time_text(3_240), "3.2 ms");
+        assert_eq!(time_text(12_500_000), "12.5 s");
+        assert_eq!(time_text(290_001_400), "4 min 50 s");
+    }
+
+    #[test]
+    fn a_policy_without_a_deciding_rule_is_named_in_parentheses() {
+        let at = "2026-11-15T12:00:00Z".parse().expect("a time");
+        let mut record = CallRecord::new(RecordKind::Refused, CallId::new(at, [7; 10]), at);
+        record.code = Some("not_listed".into());
+        record.policy = Some("files".parse().expect("a name"));
+        record.policy_version = Some(PolicyVersionNumber(3));
+        assert!(call_text(&record).ends_with("\n  not_listed (policy `files` version 3)\n"), "{}", call_text(&record));
+        record.rule = Some("/default".into());
+        let text = call_text(&record);
+        assert!(text.ends_with("\n  not_listed by /default of `files` version 3\n"), "{text}");
+    }
 
     #[test]
     fn call_refused_by_a_limit_says_once_when_the_limit_resets() {

@@ -119,7 +119,7 @@ fn load_index_bytes(from: &str, silence: Duration) -> Result<Vec<u8>> {
             .map_err(|error| UsageError(format!("cannot read `{}`: {error}", server_url::redact_url(from))).into());
     }
     let url = server_url::parse_server_url(from).map_err(|error| {
-        UsageError(format!("`{}` {}; {}", server_url::redact_url(from), error.message(), error.help()))
+        UsageError(format!("`{}`: {}; {}", server_url::redact_url(from), error.message(), error.help()))
     })?;
     store_command_context::block_on(async {
         let file = mcp_client::download_bytes(url, DOWNLOAD_TIMEOUT, silence, PackageIndex::MAX_FILE_BYTES).await;

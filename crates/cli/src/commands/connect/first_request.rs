@@ -32,9 +32,7 @@ pub struct FirstRequestWatch {
 impl FirstRequestWatch {
     /// Opens the call log and records where it currently ends, so that only later requests are considered.
     pub fn start(args: &ConnectArgs, server: Option<String>, gateway: &GatewayTarget) -> Result<Self> {
-        let bad = || {
-            UsageError(format!("`{}` is not a duration: write {DURATION_SYNTAX}", escape_for_terminal(&args.timeout)))
-        };
+        let bad = || UsageError(format!("{}: write {DURATION_SYNTAX}", config::duration_error(&args.timeout)));
         let time = config::parse_duration(&args.timeout).ok_or_else(bad)?;
         let store = StoreSection::in_directory(gateway.data.clone());
         let missing = || {

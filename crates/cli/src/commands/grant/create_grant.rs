@@ -42,6 +42,14 @@ pub fn run(args: CreateGrantArgs) -> Result<CommandExitCode> {
         };
         let CreatedGrant { id, token } = administration.create_grant(request).await.map_err(change_grant_error)?;
         print_token(&token, &args.label, id.0.as_ref(), expires_at, args.json)?;
+        if let (Some(server), None) = (&args.server, &args.policy) {
+            let server = escape_for_terminal(server);
+            print_stderr(&format!(
+                "warning: it has no policy for `{server}`, so every call is refused: gatelodge grant attach {} --server \
+                 {server} --policy NAME",
+                escape_for_terminal(&args.label)
+            ));
+        }
         if args.server.is_none() {
             print_stderr(&format!(
                 "it has no servers yet: gatelodge grant attach {} --server NAME --policy NAME",

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::attachment_text;
 use crate::cli::{ListArgs, NamedItemArgs};
+use crate::commands::server::source_text;
 use crate::commands::time_text::local_time;
 use crate::diagnostic_report::escape_for_terminal;
 use crate::exit_code::CommandExitCode;
@@ -133,10 +134,10 @@ fn grant_text(grant: &GrantView) -> String {
         grant
             .minimum_revision
             .iter()
-            .map(|revision| row("speaks", format!("{} or newer", escape_for_terminal(revision)))),
+            .map(|revision| row("protocol", format!("revision {} or newer", escape_for_terminal(revision)))),
     );
     let moments = [("created", grant.created_at), ("expires", grant.expires_at), ("revoked", grant.revoked_at)];
     rows.extend(moments.iter().filter_map(|(name, at)| at.map(|at| row(name, local_time(at)))));
-    rows.push(row("from", grant.source.to_owned()));
+    rows.push(row("defined in", source_text(grant.source).to_owned()));
     stdout_output::format_table(&rows)
 }

@@ -41,6 +41,10 @@ pub fn choose_servers(
     }
     if names.is_empty() && !terminal_prompt::is_interactive() {
         print_stderr("nothing was changed; choose servers with `--all` or `--servers a,b`");
+        print_stderr(
+            "`gatelodge init --all --rewrite` moves all of them and changes the clients' files; it asks first, unless you \
+             add `--yes`",
+        );
         return Ok(None);
     }
     if names.is_empty() {

@@ -66,9 +66,11 @@ fn diagnostics_summary(diagnostics: &[Diagnostic], strict: bool) -> String {
     };
     match (count(Severity::Error, "error"), count(Severity::Warning, "warning")) {
         ((0, _), (0, _)) => "no errors".into(),
-        ((0, _), (_, warnings)) if strict => format!("{warnings}; it loads, but `--strict` treats warnings as errors"),
-        ((0, _), (_, warnings)) => format!("{warnings}; it loads"),
-        ((_, errors), (0, _)) => format!("{errors}; it does not load"),
-        ((_, errors), (_, warnings)) => format!("{errors}, {warnings}; it does not load"),
+        ((0, _), (_, warnings)) if strict => {
+            format!("{warnings}; it can be used, but `--strict` treats warnings as errors")
+        }
+        ((0, _), (_, warnings)) => format!("{warnings}; it can be used"),
+        ((_, errors), (0, _)) => format!("{errors}; it cannot be used"),
+        ((_, errors), (_, warnings)) => format!("{errors}, {warnings}; it cannot be used"),
     }
 }

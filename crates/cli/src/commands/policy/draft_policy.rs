@@ -103,7 +103,12 @@ fn nothing_to_draft_text(args: &DraftPolicyArgs, usage: &GrantCallHistory) -> St
     let grant = escape_for_terminal(&args.grant);
     let server =
         args.server.as_ref().map(|server| format!(" at `{}`", escape_for_terminal(server))).unwrap_or_default();
-    let since = args.since.as_ref().map(|since| format!(" since {}", escape_for_terminal(since))).unwrap_or_default();
+    let is_length = |since: &&String| parse_duration(since).is_some();
+    let since = match args.since.as_ref() {
+        Some(since) if is_length(&since) => format!(" in the last {}", escape_for_terminal(since)),
+        Some(since) => format!(" since {}", escape_for_terminal(since)),
+        None => String::new(),
+    };
     let help =
         "let it run in observe mode for a while: `gatelodge grant attach LABEL --server NAME --policy NAME --observe`";
     let other: Vec<&str> = usage
@@ -112,7 +117,12 @@ fn nothing_to_draft_text(args: &DraftPolicyArgs, usage: &GrantCallHistory) -> St
         .filter(|name| Some(name.as_str()) != args.server.as_deref())
         .map(String::as_str)
         .collect();
-    let other = if other.is_empty() { String::new() } else { format!("; it called {}", other.join(", ")) };
+    let other: Vec<String> = other.iter().map(|name| format!("`{}`", escape_for_terminal(name))).collect();
+    let other = match (other.is_empty(), args.server.is_some()) {
+        (true, _) => String::new(),
+        (false, true) => format!("; it called only {}", other.join(", ")),
+        (false, false) => format!("; it tried to call {}", other.join(", ")),
+    };
     format!("no calls of `{grant}` were sent{server}{since}{other}; there is nothing to draft from: {help}")
 }
 

@@ -59,6 +59,8 @@ fn explanation_text(explanation: &Explanation) -> String {
     if let Some(message) = &explanation.message {
         let _ = writeln!(out, "  {}", escape_for_terminal(message));
     }
+    // A denied call takes nothing.
+    let takes = if explanation.decision == "deny" { "would take" } else { "takes" };
     for charge in &explanation.charges {
         let window = charge.window.get().trim_matches('"');
         let (window, counter, rule) = (
@@ -68,7 +70,7 @@ fn explanation_text(explanation: &Explanation) -> String {
         );
         let _ = writeln!(
             out,
-            "  takes {} from `{counter}`: {} per {window}, for each {} ({rule})",
+            "  {takes} {} from `{counter}`: {} per {window}, for each {} ({rule})",
             charge.amount, charge.max, charge.scope
         );
     }

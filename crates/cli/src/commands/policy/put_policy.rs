@@ -35,6 +35,8 @@ pub fn run(args: PutPolicyArgs) -> Result<CommandExitCode> {
 pub fn rollback(args: RollbackPolicyArgs) -> Result<CommandExitCode> {
     let name = parse_policy_name(&args.name)?;
     store_command_context::with_store(&args.store, StoreCreationMode::Existing, async |ctx| {
+        // Without a version, so that an unknown policy is not reported as an unknown version.
+        ctx.stores.policies.get(&name, None).await?;
         let old = ctx.stores.policies.get(&name, Some(PolicyVersionNumber(args.version))).await?;
         let format = if old.is_yaml { DocumentFormat::Yaml } else { DocumentFormat::Json };
         let new_version = NewPolicyVersion { name, text: old.text, format, restores: Some(old.version) };

@@ -29,7 +29,7 @@ pub fn is_registry_url(url: &str) -> bool {
 pub fn check_registry_entry(facts_source: PackageFactsSource<'_>, url: &str) -> Result<Vec<PrecheckedServer>> {
     let shown = server_url::redact_url(url);
     let uri = server_url::parse_server_url(url)
-        .map_err(|error| UsageError(format!("`{shown}` {}; {}", error.message(), error.help())))?;
+        .map_err(|error| UsageError(format!("`{shown}`: {}; {}", error.message(), error.help())))?;
     if uri.scheme_str() == Some("http") && !server_url::is_loopback(&uri) {
         return Err(UsageError(format!(
             "`{shown}` is not encrypted, so anyone on the network could forge the response; use `https://`"

@@ -40,12 +40,12 @@ pub fn show(args: NamedItemArgs) -> Result<CommandExitCode> {
         };
         let mut rows = vec![
             vec!["name".to_owned(), view.name.clone()],
-            vec!["url".to_owned(), view.url.clone()],
+            target_row(&view),
             vec!["headers".to_owned(), list(&view.headers)],
             vec!["variables".to_owned(), list(&view.variables)],
             vec!["arguments".to_owned(), if view.log_arguments { "logged" } else { "not logged" }.to_owned()],
             vec!["grants".to_owned(), list(&view.grants)],
-            vec!["from".to_owned(), view.source.to_owned()],
+            vec!["defined in".to_owned(), source_text(view.source).to_owned()],
         ];
         if let Some(at) = view.created_at {
             rows.push(vec!["added".to_owned(), local_time(at)]);
@@ -60,6 +60,27 @@ pub fn show(args: NamedItemArgs) -> Result<CommandExitCode> {
         }
         Ok(CommandExitCode::Success)
     })
+}
+
+/// Labels what a server is: a URL, or a program that the gateway runs.
+fn target_row(view: &ServerView) -> Vec<String> {
+    let (label, target) = match view.url.strip_prefix("runs ") {
+        Some(command) => ("command", command),
+        None if view.url.starts_with("http") => ("url", view.url.as_str()),
+        None => ("where", view.url.as_str()),
+    };
+    vec![label.to_owned(), target.to_owned()]
+}
+
+/// Says where an item is defined.
+pub fn source_text(source: &str) -> &str {
+    match source {
+        "file" => "the configuration file",
+        "store" => "the store, by a command",
+        "process" => "the running gateway",
+        "wrap" => "`gatelodge wrap`",
+        other => other,
+    }
 }
 
 /// A server and its tools, for `--json`.

@@ -69,7 +69,7 @@ fn tool_risk(tool: String, categorization: ToolCategorization) -> ToolRisk {
 impl ToolRisk {
     /// Formats the tool and its risk as table rows.
     pub fn rows(&self) -> Vec<Vec<String>> {
-        let confidence = self.confidence.map(|confidence| format!("{:.0} %", confidence * 100.0)).unwrap_or_default();
+        let confidence = self.confidence.map(|confidence| format!("{confidence:.2}")).unwrap_or_default();
         let text = |value: &Value, member: &str| {
             escape_for_terminal(value.get(member).and_then(Value::as_str).unwrap_or_default())
         };

@@ -28,8 +28,8 @@ impl RestartBackoff {
         let wait = state.next_start.and_then(|at| at.checked_duration_since(Instant::now()));
         match wait {
             Some(wait) => Err(format!(
-                "the server process exited {} times without a response; it is started again in {} s",
-                state.failures,
+                "the server process exited {} without a response; it is started again in {} s",
+                if state.failures == 1 { "once".to_owned() } else { format!("{} times", state.failures) },
                 wait.as_secs() + 1
             )),
             None => Ok(()),

@@ -88,6 +88,28 @@ pub(super) fn read_path(node: &SyntaxNode, parser: &mut PolicyParser) -> Option<
     }
 }
 
+/// Returns help for an operator that does not exist. An operator that begins in the same way is meant more probably than
+/// one with similar letters, and a negated one would turn the meaning of the rule around.
+fn suggest_operator(word: &str) -> String {
+    let is_negated = |word: &str| word.starts_with('n');
+    let has_prefix = |operator: &&str| {
+        let shared = word.chars().zip(operator.chars()).take_while(|(one, other)| one == other).count();
+        shared >= 5
+    };
+    if let Some(operator) = Operator::WORDS.iter().copied().find(has_prefix) {
+        return format!("did you mean `{operator}`?");
+    }
+    let help = suggest_word(word, Operator::WORDS);
+    let suggests_negated = Operator::WORDS
+        .iter()
+        .any(|operator| is_negated(operator) && !is_negated(word) && help == format!("did you mean `{operator}`?"));
+    if !suggests_negated {
+        return help;
+    }
+    let positive: Vec<&str> = Operator::WORDS.iter().copied().filter(|operator| !is_negated(operator)).collect();
+    suggest_word(word, &positive)
+}
+
 fn read_operator(node: &SyntaxNode, parser: &mut PolicyParser) -> Option<Operator> {
     let word = read_text(node, "op", parser)?;
     let found = Operator::from_word(word);
@@ -97,7 +119,7 @@ fn read_operator(node: &SyntaxNode, parser: &mut PolicyParser) -> Option<Operato
             node.span.clone(),
             format!("`{word}` is not an operator"),
         );
-        parser.report(diagnostic.with_help(suggest_word(word, Operator::WORDS)));
+        parser.report(diagnostic.with_help(suggest_operator(word)));
     }
     found
 }

@@ -18,7 +18,8 @@ pub(super) fn write_draft(origin: &str, blocks: &[DraftBlock]) -> Result<String,
     let span = span.map(|(first, last)| format!(", {}", time_span_text(first, last))).unwrap_or_default();
     let _ = writeln!(out, "// Drafted from {}: {}{span}.", escape_unprintable(origin), call_count_text(calls));
     out.push_str(
-        "// It allows the recorded calls and nothing else. Each rate limit is twice the peak hour, rounded up.\n",
+        "// It allows the recorded calls and nothing else. Each rate limit is twice the peak hour, rounded up, and at \
+         least 10.\n",
     );
     out.push_str("{\"version\": \"1\", \"default\": \"deny\"");
     let mut part = None;

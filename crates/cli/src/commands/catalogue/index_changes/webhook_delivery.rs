@@ -33,7 +33,7 @@ const BASE64_SECRET_PREFIX: &str = "whsec_";
 pub fn run(args: &IndexChangesArgs, url: &str, log: &Path) -> Result<CommandExitCode> {
     let shown = server_url::redact_url(url);
     let uri = server_url::parse_server_url(url)
-        .map_err(|error| UsageError(format!("`{shown}` {}; {}", error.message(), error.help())))?;
+        .map_err(|error| UsageError(format!("`{shown}`: {}; {}", error.message(), error.help())))?;
     if uri.scheme_str() == Some("http") && !server_url::is_loopback(&uri) {
         return Err(UsageError(format!("`{shown}` is not encrypted; use `https://`")).into());
     }
