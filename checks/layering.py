@@ -117,7 +117,7 @@ PERMIT_PROOFS = {
 # call ask the request context what follows from it.
 PROTOCOL_GENERATION = re.compile(
     r"\b(ProtocolGeneration|ProtocolTranslation|ClientProtocol|Stateful|Stateless|NotStateless|is_absent_in|supports_stateless"
-    r"|is_local(\(\)|:)|local_session\(\)|to_state(ful|less)\w*|generation\(\)|translation\(\)|Revision::R\w+)")
+    r"|is_local(\(\)|:)|local_session\(\)|to_(stateful|stateless)\w*|generation\(\)|translation\(\)|Revision::R\w+)")
 WITHOUT_GENERATIONS = re.compile(r"crates/gateway/src/(pipeline|methods)(\.rs$|/)")
 # The command line is the edge, and the testkit is for tests. `bench` and `fuzz` are outside `crates/` and `tools/`.
 EDGE = ["cli", "testkit"]
