@@ -32,11 +32,11 @@ MAY_USE = {
     "json": ["mutants"],
     "policy": ["json", "mutants"],
     "mcp": ["json", "mutants"],
-    "catalogue": ["mcp", "policy", "json", "mutants"],
+    "catalogue": ["policy", "json", "mutants"],
     "clients": ["json", "mutants"],
     "store": ["policy", "mutants"],
     # `mcp` for the revisions that a grant can require. Never `gateway`: the two meet in the store.
-    "admin": ["store", "catalogue", "clients", "mcp", "policy", "json", "mutants"],
+    "admin": ["store", "mcp", "policy", "json", "mutants"],
     "gateway": ["store", "catalogue", "mcp", "policy", "json", "mutants"],
     "server": ["gateway", "admin", "store", "catalogue", "policy", "mcp", "json", "mutants"],
     "pharo": ["mcp", "json", "mutants"],

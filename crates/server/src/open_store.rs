@@ -1,7 +1,7 @@
 //! Opens the store that the configuration names.
 //!
-//! The functions are async, because a backend may connect to another machine, and its connections belong to the runtime that
-//! made them. Callers therefore use a store on the runtime on which they opened it.
+//! The functions are async, because a backend may connect to another machine. Commands use a store on the runtime on which
+//! they opened it; the workers of a running gateway call it from runtimes of their own.
 
 use std::sync::Arc;
 

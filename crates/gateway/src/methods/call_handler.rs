@@ -14,13 +14,14 @@ mod unrecorded_refusal;
 use std::sync::Arc;
 
 use gatelodge_mcp::ClientRequest;
+use gatelodge_mutants::mutant;
 use gatelodge_policy::AllowTerms;
 use gatelodge_store::{CallOutcome, EnforcementMode};
 use http::{HeaderMap, StatusCode};
 
 use self::call_rounds::CallRounds;
 use self::call_session::prepare_call_session;
-use self::resumed_call::{recheck_suspended, reserve_or_cancel};
+use self::resumed_call::{cancel_if_some, recheck_suspended};
 use self::tool_listing::fetch_tool_listing;
 use self::unrecorded_refusal::{finish_refused, settle};
 use super::resources_subscribe::{check_subscription_limit, local_subscription_reply};
@@ -103,7 +104,7 @@ pub(super) async fn run_pipeline(
     check_subscription_limit(call)?;
     let resumed = recheck_suspended(call, recorder)?;
     // Charges and intent: one durable step. Terms that ask for a person are refused here until approvals exist.
-    let (reservation, resumed) = reserve_or_cancel(call, terms, resumed, recorder, responder).await?;
+    let (reservation, resumed) = call.reserve_or_cancel(terms, resumed, recorder, responder).await?;
     match local_subscription_reply(call) {
         Some(text) => Ok(AllowedCallResult::LocalReply { text }),
         None => call.send(reservation, param_headers, resumed, recorder, responder).await,
@@ -161,6 +162,26 @@ impl PolicyCall<'_> {
         let (fingerprint, category) = subject.definition(Some(&listing));
         recorder.set_definition(fingerprint, category);
         Ok(Some(listing))
+    }
+
+    /// Reserves the charges for the call. If that fails, the suspended call that it resumes is cancelled.
+    async fn reserve_or_cancel(
+        &self,
+        terms: AllowTerms,
+        resumed: Option<Box<SuspendedCall>>,
+        recorder: &mut CallRecorder,
+        responder: &mut Responder,
+    ) -> Result<(CallReservation, Option<Box<SuspendedCall>>), Refusal> {
+        match self.reserve_charges(terms, resumed.is_some(), recorder).await {
+            Ok(reservation) => Ok((reservation, resumed)),
+            Err(refusal) => {
+                if mutant!("refused-call-still-sent") {
+                    Box::pin(self.send_refused(recorder, responder)).await;
+                }
+                cancel_if_some(self.gw, resumed);
+                Err(refusal)
+            }
+        }
     }
 
     /// Reserves the charges for the call. In observe mode, a call that exceeds its limits is recorded but not refused.

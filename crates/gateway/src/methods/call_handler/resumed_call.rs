@@ -2,13 +2,11 @@
 
 use gatelodge_mcp::http_headers::ProtocolError;
 use gatelodge_mcp::{ClientRequest, code};
-use gatelodge_mutants::mutant;
-use gatelodge_policy::AllowTerms;
 use http::StatusCode;
 
 use super::PolicyCall;
 use crate::call_recorder::CallRecorder;
-use crate::pipeline::{CallReservation, input_policy};
+use crate::pipeline::input_policy;
 use crate::refusal::Refusal;
 use crate::request_context::RequestContext;
 use crate::responder::Responder;
@@ -64,27 +62,8 @@ pub(super) fn recheck_suspended(
     Ok(resumed)
 }
 
-/// Reserves the charges of a call. If that fails, nothing can resume the suspended call any more, so it is cancelled.
-pub(super) async fn reserve_or_cancel(
-    call: PolicyCall<'_>,
-    terms: AllowTerms,
-    resumed: Option<Box<SuspendedCall>>,
-    recorder: &mut CallRecorder,
-    responder: &mut Responder,
-) -> Result<(CallReservation, Option<Box<SuspendedCall>>), Refusal> {
-    match call.reserve_charges(terms, resumed.is_some(), recorder).await {
-        Ok(reservation) => Ok((reservation, resumed)),
-        Err(refusal) => {
-            if mutant!("refused-call-still-sent") {
-                Box::pin(call.send_refused(recorder, responder)).await;
-            }
-            cancel_if_some(call.gw, resumed);
-            Err(refusal)
-        }
-    }
-}
-
-fn cancel_if_some(gw: &GatewayServices, resumed: Option<Box<SuspendedCall>>) {
+/// Cancels a suspended call that nothing can resume any more.
+pub(super) fn cancel_if_some(gw: &GatewayServices, resumed: Option<Box<SuspendedCall>>) {
     if let Some(suspended) = resumed {
         cancel_suspended_call(gw, *suspended);
     }
