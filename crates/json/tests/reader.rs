@@ -4,7 +4,9 @@
 
 use std::borrow::Cow;
 
-use gatelodge_json::{JsonErrorKind, JsonKind, JsonLimits, LineColumn, read, read_with_comments, split_object};
+use gatelodge_json::{
+    JsonErrorKind, JsonKind, JsonLimits, LineColumn, read, read_with_comments, split_object, unescape,
+};
 
 fn refusal(text: impl AsRef<[u8]>) -> (JsonErrorKind, usize) {
     let error = read(text.as_ref(), &JsonLimits::REQUEST).expect_err("refused");
@@ -111,10 +113,32 @@ fn an_error_covers_the_offending_text() {
         let error = read_with_comments(text.as_bytes(), &JsonLimits::DOCUMENT).expect_err("refused");
         assert_eq!(text.get(error.start..error.end), Some(offending), "{text}: {error}");
     }
+    let error = split_object(b"{\"a\":\"\xff\"}", &JsonLimits::REQUEST).expect_err("refused");
+    assert_eq!((error.kind, error.start..error.end), (JsonErrorKind::InvalidUtf8, 6..7));
     for (text, offending) in [(r#"{"a":[1}"#, "}"), (r#"{"a":,}"#, ","), (r#"{"a":"b\"#, "")] {
         let error = split_object(text.as_bytes(), &JsonLimits::REQUEST).expect_err("refused");
         assert_eq!(text.get(error.start..error.end), Some(offending), "{text}: {error}");
     }
+}
+
+#[test]
+fn empty_containers_are_read() {
+    for (text, kind) in
+        [("[]", JsonKind::Array), ("[ ]", JsonKind::Array), ("{}", JsonKind::Object), ("{\n}", JsonKind::Object)]
+    {
+        let document = read(text.as_bytes(), &JsonLimits::REQUEST).expect("JSON");
+        assert_eq!(document.root().kind(), kind);
+        assert_eq!((document.root().elements().count(), document.root().members().count()), (0, 0), "{text}");
+    }
+    let nested = read(b"[[],{},[[]]]", &JsonLimits::REQUEST).expect("JSON");
+    assert_eq!(nested.root().elements().count(), 3);
+}
+
+#[test]
+fn only_two_halves_of_a_pair_become_one_character() {
+    assert_eq!(unescape(r"\uffff\u0041"), "\u{ffff}A");
+    assert_eq!(unescape(r"\ud83d\ude00\u0041"), "\u{1f600}A");
+    assert_eq!(unescape(r"\ud83d\u0041"), "\u{fffd}A");
 }
 
 #[test]

@@ -107,6 +107,10 @@ fn values_can_be_read_before_and_after_the_text_is_joined() {
         (text.len(), text.len(), false)
     );
     assert_eq!(segmented.outer_span_text(21..33), Some(r#""01789""#));
+    assert_eq!(segmented.outer_text(), r#"{"a":"before","long":"01789","b":"behind"}"#);
+    let is_in_value = |start, end| segmented.is_split_in_string_value((start, end));
+    assert!(is_in_value(21, 28), "the chunks are in this string");
+    assert!(!is_in_value(5, 13) && !is_in_value(33, 41) && !is_in_value(24, 28), "the chunks are elsewhere");
     assert_eq!(segmented.outer_span_text(0..10), None, "the chunks are elsewhere");
     assert_eq!(segmented.as_str().as_bytes(), text);
     assert_eq!(segmented.into_string().as_bytes(), text);
