@@ -142,6 +142,18 @@ fn only_two_halves_of_a_pair_become_one_character() {
 }
 
 #[test]
+fn a_split_object_has_a_size_limit_and_knows_its_longest_strings() {
+    let text = br#"{"a":["x","the longest","y"],"b":1}"#;
+    let members = split_object(text, &JsonLimits::REQUEST).expect("an object");
+    let (start, end) = members.first().expect("a member").longest_string;
+    assert_eq!(text.get(start..end), Some(&br#""the longest""#[..]));
+    let limits = JsonLimits { max_bytes: text.len() - 1, ..JsonLimits::REQUEST };
+    let error = split_object(text, &limits).expect_err("too large");
+    assert_eq!(error.kind, JsonErrorKind::TooLarge { limit: text.len() - 1 });
+    assert!(split_object(text, &JsonLimits { max_bytes: text.len(), ..limits }).is_ok());
+}
+
+#[test]
 fn booleans_are_read_and_only_strings_with_escapes_are_copied() {
     let document = read(br#"[true, false, 1, "plain", "\u0061"]"#, &JsonLimits::REQUEST).expect("JSON");
     let values: Vec<_> = document.root().elements().map(|value| value.as_bool()).collect();
